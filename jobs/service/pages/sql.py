@@ -40,6 +40,7 @@ EXAMPLES = dict(
 
 Statement = Annotated[str, Query(alias="query", max_length=MOST_LETTERS)]
 Axis = Annotated[str, Query(max_length=200)]
+SentAxis = Annotated[str, Form(max_length=200)]
 
 
 @router.get("")
@@ -85,11 +86,14 @@ def save(
     name: Annotated[QueryName, Form()],
     query: Annotated[QueryText, Form()],
     registry: RegistryOfService,
+    x: SentAxis = "",
+    y: SentAxis = "",
 ) -> Response:
-    """Keep a query under a name."""
+    """Keep a query under a name; the page shows it as it was, with its drawing."""
     query = _plain(query)
     registry.saved_queries.save(name.strip(), query, datetime.now(UTC))
-    return RedirectResponse(f"/sql?{urlencode({'query': query})}", HTTPStatus.SEE_OTHER)
+    shown = {"query": query, **({"x": x, "y": y} if x and y else {})}
+    return RedirectResponse(f"/sql?{urlencode(shown)}", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/saved/{name}/remove")

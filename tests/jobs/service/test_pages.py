@@ -397,6 +397,15 @@ def test_a_query_is_kept_by_name_until_it_is_removed(client: TestClient) -> None
     assert unescape(remove) not in client.post(unescape(remove), data=form).text
 
 
+def test_a_query_that_is_kept_keeps_its_drawing(client: TestClient) -> None:
+    asked = {"query": "SELECT 1 AS a, 2 AS b", "x": "a", "y": "b"}
+    page = client.get("/sql", params=asked).text.partition('action="/sql/saved"')[2]
+    fields = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page))
+    kept = client.post("/sql/saved", data={**fields, "name": "drawn"})
+    assert dict(kept.url.params) == asked
+    assert "<svg" in kept.text
+
+
 def test_a_model_page_is_about_its_run_alone(client: TestClient, home: Home) -> None:
     page = client.get("/models/r2").text
     stored = signatures(home.path).query("run_id == 'r2'")
