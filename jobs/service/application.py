@@ -28,6 +28,7 @@ from jobs.service.api import (
 )
 from jobs.service.first_copy import FirstCopy
 from jobs.service.pages import routes as pages
+from jobs.service.pages.site import problem_page
 from jobs.service.problems import RESPONSES, explain_errors
 from jobs.service.queries import Queries
 from jobs.service.recent_answers import RecentAnswers
@@ -92,7 +93,7 @@ def make_application(settings: ServiceSettings) -> FastAPI:
     app.state.renderer, app.state.first_copy = Renderer(), FirstCopy()
     app.state.recent_answers = RecentAnswers(app.state.renderer)
     app.state.store_turns = store_turns()
-    explain_errors(app, (settings.home.path, *settings.allowed))
+    explain_errors(app, (settings.home.path, *settings.allowed), problem_page)
     app.include_router(health.router)
     app.include_router(mcp.router)
     for router in API_ROUTERS:

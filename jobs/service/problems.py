@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
@@ -133,25 +133,39 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
-def explain_errors(app: FastAPI, roots: Sequence[Path]) -> None:
-    """Let an application answer errors as problems, without the paths of these folders."""
+#: Returns a problem as a page, with these headers.
+ProblemPage = Callable[[Request, Problem, Mapping[str, str] | None], Response]
+
+
+def explain_errors(app: FastAPI, roots: Sequence[Path], page: ProblemPage) -> None:
+    """Let an application answer errors as problems, without the paths of these folders.
+
+    Whoever takes HTML, as browsers do, gets them as a page, but below ``/api``.
+    """
+
+    def answer(
+        request: Request, problem: Problem, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        takes_page = "text/html" in request.headers.get("accept", "")
+        if takes_page and not request.url.path.startswith("/api/"):
+            return page(request, problem, headers)
+        return problem_response(problem, headers)
 
     @app.exception_handler(SurveyError)
-    def explained(request: Request, error: SurveyError) -> JSONResponse:
-        return problem_response(of_error(error, request, roots))
+    def explained(request: Request, error: SurveyError) -> Response:
+        return answer(request, of_error(error, request, roots))
 
     @app.exception_handler(HTTPException)
-    def refused(_request: Request, error: HTTPException) -> JSONResponse:
-        return problem_response(of_refusal(error), error.headers)
+    def refused(request: Request, error: HTTPException) -> Response:
+        return answer(request, of_refusal(error), error.headers)
 
     @app.exception_handler(RequestValidationError)
-    def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
-        return problem_response(of_invalid(error))
+    def invalid(request: Request, error: RequestValidationError) -> Response:
+        return answer(request, of_invalid(error))
 
     @app.exception_handler(Exception)
-    def unexpected(_request: Request, _error: Exception) -> JSONResponse:
+    def unexpected(request: Request, _error: Exception) -> Response:
         # The server logs it, with its traceback.
         hint = "the service's log holds the reason"
-        return problem_response(
-            of_refusal(Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "an unexpected error", hint))
-        )
+        refusal = Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "an unexpected error", hint)
+        return answer(request, of_refusal(refusal))

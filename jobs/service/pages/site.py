@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
@@ -132,9 +132,7 @@ class PageRoute(APIRoute):
                 roots = (request.app.state.settings.home.path,)
                 return await self.explained(request, of_error(error, request, roots))
             except HTTPException as refusal:
-                page = _problem_page(request, of_refusal(refusal))
-                page.headers.update(refusal.headers or {})
-                return page
+                return problem_page(request, of_refusal(refusal), refusal.headers)
             except RequestValidationError as invalid:
                 return await self.explained(request, of_invalid(invalid))
 
@@ -142,7 +140,7 @@ class PageRoute(APIRoute):
 
     async def explained(self, request: Request, problem: Problem) -> Response:
         """Return the page of a problem with what was sent."""
-        return _problem_page(request, problem)
+        return problem_page(request, problem)
 
 
 def form_route(page: Callable[[Request, FormData, Problem], Response]) -> type[PageRoute]:
@@ -155,6 +153,11 @@ def form_route(page: Callable[[Request, FormData, Problem], Response]) -> type[P
     return FormRoute
 
 
-def _problem_page(request: Request, problem: Problem) -> HTMLResponse:
+def problem_page(
+    request: Request, problem: Problem, headers: Mapping[str, str] | None = None
+) -> HTMLResponse:
+    """Return the page of a problem."""
     link = Link(problem.title, request.url.path.strip("/"))
-    return page_response(request, "problem.html", link, problem)
+    page = page_response(request, "problem.html", link, problem)
+    page.headers.update(headers or {})
+    return page

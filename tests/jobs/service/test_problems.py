@@ -73,6 +73,23 @@ def test_no_problem_names_a_path(serve: Serve, home: Home, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
+    ("address", "status"),
+    [("/nosuch", 404), ("/mcp", 405), ("/raise/it", 500), ("/models/nosuch/", 404)],
+)
+def test_browsers_get_a_page(serve: Serve, address: str, status: int) -> None:
+    ERRORS["it"], client = ValueError("unexpected"), serve(router)
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    answers = [client.get(address, headers=each) for each in (browser, {}, {"Accept": "text/css"})]
+    assert [each.status_code for each in answers] == [status] * 3
+    page, *others = (each.headers["content-type"].partition(";")[0] for each in answers)
+    assert (page, set(others)) == ("text/html", {"application/problem+json"})
+    assert 'class="problem"' in answers[0].text
+    assert answers[0].headers.get("allow") == answers[1].headers.get("allow")
+    below_api = client.get(f"/api/v1{address}", headers=browser)
+    assert below_api.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("/srv/zoo/a.pth is damaged", "a.pth is damaged"),
