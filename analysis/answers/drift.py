@@ -26,9 +26,10 @@ _DURATION = re.compile(r"([0-9]{1,6})([mhdw])")
 
 @dataclass(frozen=True, eq=False)
 class SignatureDrift(Answer):
-    """Compare signatures with their predecessors; exit code 1 if any moved.
+    """Compare signatures with their predecessors.
 
-    Every site is tested against its own batch-to-batch error, with Holm's correction over all.
+    Every site is tested against its own batch-to-batch error, with Holm's correction over all. The
+    exit code is 1 if any moved.
     """
 
     name = command = figure = "drift"

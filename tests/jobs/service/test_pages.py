@@ -127,6 +127,12 @@ def test_every_page_answers_and_every_link_leads_somewhere(client: TestClient) -
             )
 
 
+def test_pages_of_questions_are_not_about_commands(client: TestClient) -> None:
+    assert "exit code" not in client.get("/questions").text
+    assert not [each for each in client.get("/api/v1/questions").json()["items"]
+                if "exit code" in each["question"]]  # fmt: skip
+
+
 def test_a_comparison_offers_the_rows_that_it_draws(client: TestClient, home: Home) -> None:
     query = {"run": RUNS[:3]}
     page = client.get("/compare", params=query).text
