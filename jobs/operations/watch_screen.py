@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def state_line(look: Look) -> str:
     if progress is None or look.state == "waiting":
         return "no scan is writing to this home; waiting for one"
     if look.state == "killed":
-        return "the scan was killed; survey run goes on where it stopped"
+        return "the last scan was killed; survey run goes on where it stopped"
     if look.state == "running":
         return f"a scan is writing: process {progress.process}"
     ends = {
@@ -70,7 +71,9 @@ def state_line(look: Look) -> str:
         "interrupted": "interrupted; survey run goes on where it stopped",
         "error": f"error: {progress.error}",
     }
-    return f"the scan has ended: {ends[progress.end or 'done']}"
+    # Beside what failed before any scan of it began, no other could be meant.
+    ended_at = datetime.fromtimestamp(progress.ended_at or look.at, UTC)
+    return f"the last scan ended {ended_at:%Y-%m-%d %H:%M} UTC: {ends[progress.end or 'done']}"
 
 
 def plain_line(look: Look) -> str:

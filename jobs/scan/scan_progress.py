@@ -20,7 +20,7 @@ _Progress = TypeVar("_Progress")
 End = Literal["done", "failed", "interrupted", "error"]
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
-Moment = Annotated[float, Field(ge=0.0, lt=1e12)]
+Moment = Annotated[float, Field(ge=0.0, lt=1e11)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
 #: Bytes of the largest file that is read: a thousand workers take some hundred each.

@@ -23,7 +23,13 @@ from jobs.operations import watch as watching
 from jobs.operations.watch import LAST_WORD_SECONDS, Look, watch
 from jobs.operations.watch_screen import json_line, plain_line, screen
 from jobs.scan.download_file import STALE_SECONDS, DownloadProgress
-from jobs.scan.scan_progress import JobFailure, ScanProgress, WorkerProgress, write_progress
+from jobs.scan.scan_progress import (
+    JobFailure,
+    ScanProgress,
+    WorkerProgress,
+    read_progress,
+    write_progress,
+)
 from survey.errors import SettingsError
 from tests.catalog.homes import new_home
 
@@ -200,6 +206,17 @@ def test_the_screen_fits_the_terminal_and_obeys_no_name(width: int, state: str) 
         assert "6 more" in text
         assert "small:net59" in text or width < 80
         assert "epoch_30.pth" in text or width < 120
+
+
+@pytest.mark.parametrize(
+    ("ended_at", "shown"),
+    [(86_400.0, "1970-01-02 00:00 UTC"), (1e11 - 1, "5138-11-16 09:46 UTC"), (1e11, None)],
+)
+def test_the_end_of_a_scan_has_its_time(tmp_path: Path, ended_at: float, shown: str | None) -> None:
+    write_progress(tmp_path / "end", dataclasses.replace(BUSY, ended_at=ended_at, end="done"))
+    over = read_progress(tmp_path / "end")
+    assert (shown is None) == (over is None)
+    assert over is None or str(shown) in plain_line(Look("ended", ended_at, over))
 
 
 def test_a_line_of_json_holds_what_the_screen_shows() -> None:

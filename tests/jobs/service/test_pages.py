@@ -371,6 +371,14 @@ def test_each_job_under_way_has_a_bar_and_so_has_each_of_its_workers(
     assert re.findall(r"<div>(\d) on host", page) == ["7", "9", "8", "6"]
 
 
+def test_the_page_of_the_scan_says_which_scan_has_ended(client: TestClient, home: Home) -> None:
+    over = ScanProgress("1 on host", 1.0, jobs=1, measured_before=0, ended_at=1e9, end="done")
+    home.progress.write_text(over.to_json())
+    lead = client.get("/scan").text.partition('class="lead"')[2].partition("</p>")[0]
+    home.progress.unlink()
+    assert "2001-09-09 01:46 UTC" in lead
+
+
 def test_an_address_fills_the_form_of_a_survey(client: TestClient) -> None:
     page = client.get("/scan", params={"models": 'small:digits_*"', "images_per_score": "64"}).text
     assert 'name="models" value="small:digits_*&#34;"' in page
