@@ -205,6 +205,21 @@ def test_depth_is_chosen_by_key(report: Path, tab: Watched) -> None:
         tab.page.keyboard.press("ArrowRight")
 
 
+#: Of each choice, whether its button and its label are side by side within the window.
+TOGETHER = """() => [...document.querySelectorAll(".choice input")].map(input => {
+  const [button, label] = [input, input.labels[0]].map(each => each.getBoundingClientRect());
+  return button.top < label.bottom && button.bottom > label.top && button.right <= label.left
+    && label.left - button.right < 20 && label.right <= document.documentElement.clientWidth;
+})"""
+
+
+@pytest.mark.parametrize("width", [320, 375, 430, 700, 1280])
+def test_a_choice_of_depth_stands_beside_its_button(report: Path, tab: Watched, width: int) -> None:
+    tab.page.set_viewport_size({"width": width, "height": 800})
+    tab.page.goto(sorted((report / "models").glob("squeezenet1-1*"))[0].as_uri())
+    assert tab.page.evaluate(TOGETHER) == [True] * 3
+
+
 def test_a_heading_sorts_its_column(report: Path, tab: Watched) -> None:
     tab.page.goto((report / "index.html").as_uri())
     heading = tab.page.get_by_role("columnheader", name="median")
