@@ -12,7 +12,7 @@ from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure
 from analysis.figures.marks.depth_axis import depth_choice, depths, over_depth
 from analysis.figures.marks.hollow_marks import hollow_note
-from analysis.figures.theme import QUIET, lines_by
+from analysis.figures.theme import QUIET, affinity_scale, lines_by
 from analysis.statistics.dtw import dtw_path
 from analysis.text import listed, number
 from survey.errors import NothingToDraw
@@ -72,8 +72,10 @@ def overlay_chart(signatures: pd.DataFrame, value: str = "affinity") -> Figure:
         shown = ["model:N", "site_name:N", "activation:N", alt.Tooltip("affinity:Q", title=title)]
         return base.mark_circle(size=22, opacity=1).encode(color=looks["color"], tooltip=shown)
 
-    plain = alt.Y("affinity:Q", title=title, axis=alt.Axis(tickCount=5))
-    y = None if value == "affinity" else plain
+    # On the whole axis the lines of many models lie on each other at its top.
+    near = {"title": "affinity score", "scale": affinity_scale(rows["affinity"])}
+    upwards = near if value == "affinity" else {"title": title}
+    y = alt.Y("affinity:Q", axis=alt.Axis(tickCount=5), **upwards)
     return figure(
         over_depth(rows, strokes, points, width=WIDTH, height=HEIGHT, y=y),
         f"Median {title} goes from {number(medians.iloc[0])} ({medians.index[0]}) to"

@@ -59,15 +59,22 @@ UNIT: Options = {"domain": [0, 1], "nice": False}
 AFFINITY = alt.Y("affinity:Q", title="affinity score", scale=UNIT)
 
 
-def affinity_across(*drawn: pd.Series[float]) -> alt.X:
-    """Return affinity to the right, from the tenth below the lowest that is drawn, up to 1.
+def affinity_scale(*drawn: pd.Series[float]) -> alt.Scale:
+    """Return the scale of affinity from the tenth below the lowest that is drawn, up to 1.
 
-    Below it nothing is drawn: on a phone it would be all that is seen at first.
+    It is for lines and marks, whose lengths stand for nothing.
     """
     lowest = min((float(each.min()) for each in drawn if len(each)), default=0.0)
     low = max(math.floor(10 * lowest) / 10, 0.0)
-    scale = alt.Scale(domain=[min(low, 0.9), 1], nice=False)
-    return alt.X("affinity:Q", title="affinity score", scale=scale)
+    return alt.Scale(domain=[min(low, 0.9), 1], nice=False)
+
+
+def affinity_across(*drawn: pd.Series[float]) -> alt.X:
+    """Return affinity to the right, by ``affinity_scale``.
+
+    Below its lowest nothing is drawn: on a phone it would be all that is seen at first.
+    """
+    return alt.X("affinity:Q", title="affinity score", scale=affinity_scale(*drawn))
 
 
 #: The frame, the grid and the fonts of every figure. Labels for screen readers on every mark would

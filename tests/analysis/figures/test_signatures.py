@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,12 +12,14 @@ from analysis.figures import (
     depth_chart,
     model_chart,
     model_rows,
+    overlay_chart,
     signature_chart,
     signature_lines,
     training_chart,
     training_rows,
 )
 from analysis.figures.files.vega import specification
+from analysis.figures.overlay import HEIGHT
 from survey.errors import NothingToDraw, UnknownName
 from tests.analysis.figures.drawn import marks, note, words
 from tests.analysis.figures.frames import surveyed, with_gaps
@@ -47,6 +51,17 @@ def test_a_site_without_a_score_is_a_gap_and_no_zero():
     assert len(marks(model_chart(broken), "rule")) == 1
     assert not marks(model_chart(whole), "rule")
     assert "n = 6, 1 missing" in words(model_chart(broken))
+
+
+@pytest.mark.parametrize(("value", "lowest"), [("affinity", 0.6), ("cka", 0.0)])
+def test_an_overlay_of_affinities_begins_near_the_lowest(value: str, lowest: float):
+    frame = surveyed(3)
+    frame[value] = np.linspace(0.65, 0.95, len(frame))
+    lines = marks(overlay_chart(frame, value), "line")
+    heights = [float(y) for line in lines for y in re.findall(r",([\d.]+)", line.get("d") or "")]
+    assert (HEIGHT - max(heights)) / HEIGHT == pytest.approx(
+        (0.65 - lowest) / (1 - lowest), abs=0.01
+    )
 
 
 def test_rows_say_gate_and_place():
