@@ -11,7 +11,6 @@ from analysis.answers.base import Answer, ColouredAnswer, DistanceAnswer
 from analysis.answers.columns import Table
 from analysis.choices import Linkage
 from analysis.option_fields import LARGEST_SEED, option
-from survey.errors import SettingsError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,15 +156,14 @@ class KMeansClusters(_ClusterAnswer):
     found_by = "analysis.similarity.kmeans:barycentres_finding"
     figure = "barycentre"
 
-    @property
+    @cached_property
     def options(self) -> dict[str, Any]:
-        """The number of clusters, which must be given, and the seed."""
-        if self.number is None:
-            raise SettingsError(
-                "k-means needs a number of clusters",
-                hint="give the option clusters; the silhouette of a hierarchy suggests its value",
-            )
-        return super().options
+        """The number of clusters, by default that of the hierarchy, and the seed."""
+        if self.number is not None:
+            return super().options
+        from analysis.similarity.clusters import cluster
+
+        return super().options | {"number": cluster(self.matrix).number}
 
     def details(self) -> Sequence[str]:
         """Return how the clusters were computed, and how close their models are."""

@@ -187,7 +187,6 @@ def test_filters_choose_the_runs(home: Path) -> None:
         (("correlate", "--metric", "ckaa"), "did you mean cka"),
         (("neighbours", "vgg61"), "did you mean"),
         (("neighbours", "vgg16", "--novelty"), "MODEL and --novelty exclude each other"),
-        (("cluster", "--kmeans"), "needs a number of clusters"),
         (("cluster", "--clusters", "99"), "99 clusters of 9 models"),
         (("compare", "datasets", "--reference", "flower"), "did you mean flowers"),
         (("compare", "twins", "--reference", "flowers"), "--reference goes with datasets"),

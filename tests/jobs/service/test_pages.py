@@ -133,6 +133,15 @@ def test_pages_of_questions_are_not_about_commands(client: TestClient) -> None:
                 if "exit code" in each["question"]]  # fmt: skip
 
 
+def test_as_many_barycentres_are_shown_as_the_hierarchy_has_clusters(client: TestClient) -> None:
+    def clusters(question: str) -> set[int]:
+        rows = client.get(f"/api/v1/questions/{question}").json()["items"]
+        return {row["cluster"] for row in rows}
+
+    assert clusters("barycentres") == clusters("clusters")
+    assert "<svg" in client.get("/questions/barycentres").text
+
+
 def test_a_comparison_offers_the_rows_that_it_draws(client: TestClient, home: Home) -> None:
     query = {"run": RUNS[:3]}
     page = client.get("/compare", params=query).text
