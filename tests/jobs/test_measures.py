@@ -155,8 +155,8 @@ def test_a_failure_while_a_measure_is_added_leaves_the_run_done(
 
 
 def shown(home: Home) -> tuple[str, str | None]:
-    (row,) = standing(home).rows
-    return row["state"], row["error"]
+    (job,) = standing(home).items
+    return job.state, job.error
 
 
 def test_workers_lost_before_a_measure_is_begun_leave_a_finished_run_to_be_tried_again(

@@ -54,6 +54,7 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     ),
     "jobs": frozenset(
         {
+            "annotated_types",
             "click",
             "cronsim",
             "fastapi",
