@@ -69,9 +69,9 @@ class Footer:
                 raise ValueError("its end is not that of a Parquet file")
             opened.seek(size - 8 - length)
             stated = structure(opened.read(length))[0]
-        self._groups = [group for group in stated.get(4, []) if isinstance(group, dict)]
+        self._groups = [group for group in _listed(stated, 4) if isinstance(group, dict)]
         # Arrow reads a column by its place in the schema, whatever path the row groups give it.
-        leaves = list(_leaves(stated.get(2, [])))
+        leaves = list(_leaves(_listed(stated, 2)))
         if any([chunk[3] for chunk in _chunks_of(group)] != leaves for group in self._groups):
             raise ValueError("its row groups have other columns than its schema")
         #: Rows of each row group.
@@ -148,6 +148,13 @@ def _chunks_of(group: dict[int, Any]) -> list[dict[int, Any]]:
     except (LookupError, TypeError) as problem:
         raise ValueError("its footer is damaged") from problem
     raise ValueError("its footer is damaged")
+
+
+def _listed(stated: dict[int, Any], field: int) -> list[Any]:
+    value = stated.get(field, [])
+    if not isinstance(value, list):
+        raise ValueError("its footer is damaged")
+    return value
 
 
 def _number(stated: dict[int, Any], field: int) -> int:
