@@ -47,12 +47,14 @@ def comparison_page(
     UnknownName
         If there is no such run or metric.
     SettingsError
-        If there are too few or too many runs.
+        If there are too few or too many runs, or one has no score.
     """
     every = material.every_signature
     known = list(dict.fromkeys(every["run_id"]))
     for run in runs:
         if run not in known:
+            if run in set(material.models["run_id"]):
+                raise SettingsError(f"run {run} has no score", hint="compare others")
             raise UnknownName("run", run, known)
     if not LEAST_COMPARED <= len(runs) <= MOST_COMPARED:
         raise SettingsError(

@@ -156,6 +156,16 @@ def test_a_comparison_offers_the_rows_that_it_draws(client: TestClient, home: Ho
     assert table.num_rows == len(rows)
 
 
+def test_a_run_without_a_score_is_not_compared(tmp_path: Path) -> None:
+    with Builder(tmp_path / "home") as build:
+        build("r0", [0.5, 0.25])
+        build("r1", [], status="failed", architecture="other")
+    app = make_application(ServiceSettings(Home(tmp_path / "home")))
+    with TestClient(app, base_url="http://localhost:8765") as client:
+        assert client.get("/compare?run=r0&run=r1").status_code == 400
+        assert client.get("/compare?run=r0&run=r2").status_code == 404
+
+
 def test_files_for_others_hold_no_folder_of_the_server(client: TestClient, home: Home) -> None:
     offered = {
         each
