@@ -168,11 +168,16 @@ def compare_two(page: Page) -> None:
         follow(page, "checkbox", f"Compare {name} bundled", key="Space")
     follow(page, "button", "Compare the ticked")
     # One axis for both, and the alignment.
-    expect(page.get_by_role("heading", name="apart by dynamic time warping")).to_have_count(1)
+    expect(
+        page.get_by_role("heading", name="apart in affinity by dynamic time warping")
+    ).to_have_count(1)
     expect(page.locator("figure")).to_have_count(2)
     follow(page, "link", "CKA")
     expect(page).to_have_url(re.compile("run=.*run=.*metric=cka"))
-    expect(page.locator("figure")).to_have_count(1)
+    expect(page.get_by_role("heading", name="apart in CKA by dynamic time warping")).to_have_count(
+        1
+    )
+    expect(page.locator("figure")).to_have_count(2)
 
 
 def query_and_download(page: Page) -> None:
