@@ -97,14 +97,22 @@ def of_error(error: SurveyError, request: Request, roots: Sequence[Path] = ()) -
     )
 
 
+#: What the framework refuses with no more than the name of a status.
+_SENTENCES = {
+    HTTPStatus.NOT_FOUND: "there is nothing at this address",
+    HTTPStatus.METHOD_NOT_ALLOWED: "this address answers another method of HTTP",
+}
+
+
 def of_refusal(refusal: HTTPException) -> Problem:
     """Return the problem that a refusal is, of ours or of the framework's."""
     status = HTTPStatus(refusal.status_code)
+    bare = refusal.detail == status.phrase
     return Problem(
         type="about:blank",
         title=status.phrase,
         status=status,
-        detail=str(refusal.detail),
+        detail=_SENTENCES.get(status, status.phrase) if bare else str(refusal.detail),
         hint=getattr(refusal, "hint", None),
     )
 

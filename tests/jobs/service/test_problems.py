@@ -84,6 +84,8 @@ def test_browsers_get_a_page(serve: Serve, address: str, status: int) -> None:
     page, *others = (each.headers["content-type"].partition(";")[0] for each in answers)
     assert (page, set(others)) == ("text/html", {"application/problem+json"})
     assert 'class="problem"' in answers[0].text
+    # A sentence, not the name of the status alone.
+    assert answers[1].json()["detail"] != answers[1].json()["title"]
     assert answers[0].headers.get("allow") == answers[1].headers.get("allow")
     below_api = client.get(f"/api/v1{address}", headers=browser)
     assert below_api.headers["content-type"] == "application/problem+json"
