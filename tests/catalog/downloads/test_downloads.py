@@ -248,9 +248,12 @@ def test_a_server_that_stalls_is_asked_again(web: Web, store: FileStore) -> None
     event.set()
 
 
-def test_a_server_that_is_merely_slow_is_waited_for(web: Web, store: FileStore) -> None:
-    # Longer in all than a stall, each pause shorter.
-    web.serve("/a", BODY, always=trickles(8, threading.Event(), seconds=0.07))
+def test_a_server_that_is_merely_slow_is_waited_for(
+    web: Web, store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Longer in all than a stall, each pause shorter, also where the machine is busy.
+    monkeypatch.setattr(transfer, "STALL_SECONDS", 2.0)
+    web.serve("/a", BODY, always=trickles(8, threading.Event(), seconds=0.3))
     started = time.monotonic()
     assert store.get(remote(web.url("/a"))).read_bytes() == BODY
     assert time.monotonic() - started > transfer.STALL_SECONDS
