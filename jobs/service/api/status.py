@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import BaseModel
 
 from jobs.operations.server_paths import without_folders
-from jobs.operations.status import JobStanding, standing
+from jobs.operations.status import JobStanding, Standing, standing
 from jobs.service.api.surveys import LARGEST
 from jobs.service.dependencies import HomeOfService, RegistryOfService
 from jobs.service.store_turns import store_turn
@@ -16,17 +16,11 @@ from jobs.service.store_turns import store_turn
 router = APIRouter(tags=["jobs"])
 
 
-class Status(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Status(Standing):
     """All jobs or the most urgent ones, and how many there are in each state."""
 
-    items: list[JobStanding]
     next: None = None
-    #: Number of jobs, those that are not shown included.
-    jobs: int
-    #: What the flags of measured sites mean, in sentences.
-    flags: list[str]
-    #: Number of jobs in each state.
-    summary: str
 
 
 @router.get("/status", dependencies=[Depends(store_turn)])
@@ -42,4 +36,4 @@ def status(
     survey_id = None if survey is None else registry.submissions.named(survey).survey_id
     shown = standing(home, limit, survey_id)
     items = [JobStanding(**without_folders(each.row())) for each in shown.items]
-    return Status(items=items, jobs=shown.jobs, flags=shown.flags, summary=shown.summary)
+    return Status(items, shown.jobs, shown.flags, shown.summary)
