@@ -15,6 +15,7 @@ from catalog.paging import Filter, PageRequest
 from catalog.store.page_queries import DECIMALS
 from catalog.store.pages import RowsInMemory
 from catalog.store.queries import NamedQuery, named_queries, run_query
+from catalog.store.reader import query as stored
 from catalog.store.reader import run_row
 from jobs.service.api.formats import Suffix, format_of, page_headers, table_response
 from jobs.service.api.listing import MOST_ROWS, ROWS
@@ -25,7 +26,7 @@ from jobs.service.dependencies import HomeOfService
 from jobs.service.renderer import revision
 from jobs.service.store_turns import store_turn
 from survey.column_fields import Column
-from survey.errors import SettingsError
+from survey.errors import SettingsError, UnknownName
 
 router = APIRouter(tags=["queries"])
 
@@ -115,10 +116,13 @@ def _add(query: NamedQuery) -> None:
 
 def _rows(home: Home, query: NamedQuery, asked: QueryParameters) -> RowsInMemory:
     """Return the result of a query."""
-    runs = [run_row(home, each).run_id for each in asked.run]
-    values: dict[str, Any] = {"run_ids": runs or None} if "run_ids" in query.parameters else {}
+    values: dict[str, Any] = {"run_ids": asked.run or None} if "run_ids" in query.parameters else {}
     if "run_id" in query.parameters:
-        values["run_id"] = runs[0]
+        values["run_id"] = run_row(home, asked.run[0]).run_id
+    elif asked.run:
+        known = stored(home, "SELECT run_id FROM runs")["run_id"].to_pylist()
+        for run in sorted({*asked.run} - {*known}):
+            raise UnknownName("run", run, known)
     result = run_query(home, query, values)
     columns = tuple(Column(each.name, _kind(each.type), "") for each in result.schema)
     return RowsInMemory(columns, lambda _: result)
