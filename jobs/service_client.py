@@ -184,13 +184,9 @@ class ServiceClient:
         query = urlencode({name: value for name, value in asked.items() if value is not None})
         return self.ask("GET", f"/status?{query}").values(Standing)
 
-    def scan(self) -> ScanStanding:
-        """Return how far the service's scan is."""
-        return self._progress().scan
-
     def scan_of(self, survey: SurveyStanding) -> ScanStanding:
         """Return how far the scan of a survey that runs is; no numbers before it began."""
-        progress = self._progress()
+        progress = self.ask("GET", "/progress").values(_ServiceProgress)
         scan, driver = progress.scan, progress.driver
         # Until then the service shows how the last scan ended, which was another survey's.
         began = scan.began_at is not None and scan.began_at >= driver.since
@@ -286,9 +282,6 @@ class ServiceClient:
         if not answer.ok or answer.is_redirect:
             raise _refusal(answer, body)
         return ServiceAnswer(body, answer.links.get("next", {}).get("url", ""))
-
-    def _progress(self) -> _ServiceProgress:
-        return self.ask("GET", "/progress").values(_ServiceProgress)
 
     def _authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         # Whatever ~/.netrc holds for the host is for others.

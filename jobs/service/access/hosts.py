@@ -18,8 +18,8 @@ from starlette.requests import Request
 from jobs.service.problems import Refusal
 from jobs.service.settings import ServiceSettings, is_loopback
 
-#: Methods that change nothing.
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+#: Methods that change nothing; HEAD is a GET by then.
+SAFE_METHODS = frozenset({"GET", "OPTIONS"})
 
 #: Where the Model Context Protocol is spoken.
 MCP_PATH = "/mcp"
