@@ -112,7 +112,7 @@ def _lay(flat: Any, starts: Any, sizes: Any, curves: Any, stop: int, out: Any) -
     """Lay curves side by side so that they end before a place.
 
     What is before a curve is far from every value but itself: a path costs nothing up to the first
-    cell of a pair, and enters it there alone.
+    cell of a pair, and enters it there alone. Squares of values that are as far have no room.
     """
     out[: stop * LANES] = np.sqrt(np.finfo(flat.dtype).max) / 16
     out[stop * LANES :] = 0.0

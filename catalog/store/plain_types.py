@@ -13,6 +13,8 @@ import duckdb
 from duckdb.sqltypes import DuckDBPyType
 
 from catalog.store.connection import in_memory
+from survey.errors import QueryError
+from survey.text import first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,10 +54,19 @@ def plain_batches(relation: Result, format: str) -> tuple[pa.Schema, Iterator[pa
 
 
 def plain_table(table: pa.Table, format: str) -> pa.Table:  # noqa: A002
-    """Return a result that another process gave, as ``plain_batches`` gives one of this."""
+    """Return a result that another process gave, as ``plain_batches`` gives one of this.
+
+    Raises
+    ------
+    QueryError
+        If it has values that no statement gives.
+    """
     with in_memory() as connection:
-        connection.register("result", table)
-        return with_plain_types(connection.sql("FROM result"), format).to_arrow_table()
+        try:
+            connection.register("result", table)
+            return with_plain_types(connection.sql("FROM result"), format).to_arrow_table()
+        except duckdb.Error as error:
+            raise QueryError(f"the result cannot be read: {first_line(error)}") from None
 
 
 def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

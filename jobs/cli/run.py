@@ -15,7 +15,7 @@ from jobs.cli.output import TableOptions
 from jobs.cli.server import ServerOptions, run_there
 from jobs.cli.survey_options import OfflineOption, SurveyOptions
 from jobs.cli.terminal import complain, say
-from jobs.cli.verb import DEFAULT_HOME, SOME_FAILED, HomeOption, RegistryOption, verb
+from jobs.cli.verb import DEFAULT_HOME, REGISTRY, SOME_FAILED, HomeOption, RegistryOption, verb
 from jobs.runners.options import Limits, RunnerOptions
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ def run(
     from jobs.planning.targets import require_names
 
     definition = survey.definition()
-    own = {"offline": offline, "trust": trust, "registry": registry}
+    # The environment's registry is for the homes of this machine.
+    other = registry != os.environ.get(REGISTRY)
+    own = {"offline": offline, "trust": trust, "registry": registry and other}
     if (client := server.client(options, limits, **own)) is not None:
         raise typer.Exit(run_there(client, definition, table))
     obtain_consent(definition, trust=trust)

@@ -71,11 +71,14 @@ JSON_HELP = "Short for --format json."
 HomeOption = Annotated[
     Path, typer.Option("--home", callback=_resolve_home, help=HOME_HELP, metavar="PATH")
 ]
+#: The variable with the registry of new homes.
+REGISTRY = "SURVEY_REGISTRY"
+
 RegistryOption = Annotated[
     str | None,
     typer.Option(
         "--registry",
-        envvar="SURVEY_REGISTRY",
+        envvar=REGISTRY,
         metavar="URL",
         show_default="a file in the home",
         help="Database on PostgreSQL for the jobs and schedules of a new home, such as"

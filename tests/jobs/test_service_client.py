@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
@@ -12,14 +13,17 @@ from zipfile import ZipFile
 import pyarrow as pa
 import pytest
 import requests
+from typer.testing import CliRunner
 
 from analysis.report.folder import MARKER
 from bench.sql_service import served
 from catalog.home import Home
 from catalog.store.plain_types import plain_table
 from jobs.choices import ResultFormat
+from jobs.cli.main import app
 from jobs.cli.output import TableOptions
 from jobs.cli.server import TOKEN, ServerOptions, run_there
+from jobs.cli.verb import REGISTRY
 from jobs.operations.report_archive import unpack_report
 from jobs.operations.sql_query import SqlQuery
 from jobs.operations.status import standing
@@ -108,10 +112,10 @@ def test_what_is_refused_is_explained_as_at_home(url: str) -> None:
         ServiceClient(url).sql("SELECT afinity FROM signatures")
     assert "affinity" in str(caught.value.hint)
     with pytest.raises(SurveyError, match="token") as refused:
-        ServiceClient(url, "wrong").scan()
+        ServiceClient(url, "wrong").saved_queries()
     assert "wrong" not in str(refused.value)
     with pytest.raises(UnreachableError):
-        ServiceClient("http://127.0.0.1:1").scan()
+        ServiceClient("http://127.0.0.1:1").saved_queries()
     with pytest.raises(SettingsError):
         ServiceClient("localhost:8765")
 
@@ -183,6 +187,12 @@ def test_a_result_is_that_of_the_home_in_every_format(url: str, home: Home) -> N
         assert there.getvalue() == b"".join(SqlQuery(home, statement, form))
 
 
+def test_what_no_statement_gives_is_no_result() -> None:
+    wide = pa.table({"a": pa.array([Decimal(1)], pa.decimal256(60, 2))})
+    with pytest.raises(QueryError):
+        plain_table(wide, "json")
+
+
 def test_a_head_has_no_body(url: str) -> None:
     for path in ("/healthz", "/api/v1/jobs", "/"):
         answer = requests.head(url + path, timeout=60)
@@ -219,6 +229,16 @@ def test_options_of_the_service_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(SettingsError):
             options.client(*own, **settings)
+
+
+def test_the_registry_of_the_environment_is_for_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(REGISTRY, "postgresql://here@host/survey")
+    away = ["run", "-m", "small:digits_vgg7", "--server", "http://127.0.0.1:1"]
+    assert CliRunner().invoke(app, away).exit_code == UnreachableError.exit_code
+    other = [*away, "--registry", "postgresql://there@host/survey"]
+    assert CliRunner().invoke(app, other).exit_code == SettingsError.exit_code
 
 
 def test_tokens_come_from_a_file_or_the_environment(

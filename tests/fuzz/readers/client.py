@@ -16,6 +16,7 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 
 from analysis.report.folder import MARKER
+from catalog.store.plain_types import plain_table
 from jobs.cli.output import TableOptions, emit_rows
 from jobs.cli.server import run_there
 from jobs.operations.report_archive import unpack_report
@@ -80,6 +81,8 @@ def _rows(client: ServiceClient, _folder: Path) -> None:
     for ask in (client.sql, client.listed, lambda _: client.saved_queries()):
         with contextlib.suppress(SurveyError):
             ask("jobs")
+    with contextlib.suppress(SurveyError):
+        plain_table(client.sql("jobs"), "json")
 
 
 def _report(client: ServiceClient, folder: Path) -> None:
@@ -88,8 +91,6 @@ def _report(client: ServiceClient, folder: Path) -> None:
 
 def _standing(client: ServiceClient, folder: Path) -> None:
     definition = parse_definition({"models": [{"name": "small:net"}]}, "zoo", folder)
-    with contextlib.suppress(SurveyError):
-        client.scan()
     with contextlib.suppress(SurveyError):
         emit_rows([each.row() for each in client.status().items], COLUMNS, "csv")
     run_there(client, definition, TableOptions())
