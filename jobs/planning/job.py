@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ class ModelFacts:
     reported: Reported | None = None
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots, which would leave the key no place to be kept.
+@dataclass(frozen=True)
 class Job:
     """One architecture x checkpoint x dataset under one set of settings.
 
@@ -95,7 +97,7 @@ class Job:
         """Model, checkpoint and dataset in one line."""
         return f"{self.full_name} / {self.checkpoint.reference} / {self.dataset}"
 
-    @property
+    @cached_property
     def key(self) -> str:
         """sha256 (hex) over everything that determines the numbers."""
         determinants: dict[str, object] = {

@@ -194,7 +194,7 @@ class ProgressFile(Reporter):
         # Several workers may measure parts of one job: what is done of it is shown with each.
         by = self._hosts.get((event.run_id, event.attempt))
         for host, worker in self._working.items():
-            if worker.run_id == job.run_id:
+            if worker.run_id == event.run_id:
                 own = worker.own_images + (event.batch.images if host == by else 0)
                 self._working[host] = dataclasses.replace(worker, images=done, own_images=own)
 
