@@ -2,7 +2,7 @@
 
     python -m bench.scale PHOTOGRAPHS      # a folder of pictures; some 15 minutes
 
-Small scans of 4 and 16 workers give the parts of a scan's time: planning, the starts of Ray and of
+Small scans of 4 to 32 workers give the parts of a scan's time: planning, the starts of Ray and of
 workers, what a job and a batch cost its worker and the driver, which dispatches and writes. From
 them scans of 1, 2, 8, 32 and 64 workers are predicted, and then run: real scans on a local Ray
 whose workers sleep in place of forward passes. At last 1,826 checkpoints on 50,000 images are
@@ -23,14 +23,14 @@ from bench.scaling.simulated import Prediction, predicted
 from catalog.datasets import open_dataset
 from catalog.models.base import InputTransform
 
-WORKERS, A_WORKER, BATCHES, SECONDS = (1, 2, 8, 32, 64), 4, 20, 0.5
+WORKERS, A_WORKER, BATCHES, SECONDS = (1, 2, 8, 32, 64), 8, 20, 0.5
 
 #: The survey that is too large for this machine. Loading and the seconds of a batch are assumed: a
 #: device that passes 512 images in 0.2 s and never waits, and one that waits for its scores.
 CHECKPOINTS, IMAGES, PER_SCORE, GPUS, CORES = 1826, 50_000, 512, (1, 8, 64, 512), 16
 LOADING, PACES = 5.0, (0.2, 1.0)
 
-DRIVER = ("round", "watch", "job", "batch")
+DRIVER = ("round", "watch", "job", "take", "batch")
 
 
 def decoding(photographs: str) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import random
 import tempfile
 import time
 from collections import defaultdict
@@ -64,11 +65,12 @@ class Times(Reporter):
     ended_at: float = 0.0
     #: When each worker's jobs began and ended, by its process.
     jobs: defaultdict[int, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
-    #: Of each round of the driver: jobs that ended in it, batches, and seconds between two waits,
-    #: by the clock and of the processor.
-    rounds: list[tuple[int, int, float, float]] = field(default_factory=list)
+    #: Of each round of the driver: jobs that ended in it, what workers had sent, the batches in
+    #: that, and seconds between two waits, by the clock and of the processor.
+    rounds: list[tuple[int, int, int, float, float]] = field(default_factory=list)
     _worker_of: dict[str, int] = field(default_factory=dict)
     _ended: int = 0
+    _sent: int = 0
     _batches: int = 0
     _awake_at: tuple[float, float] = (0.0, 0.0)
 
@@ -100,11 +102,13 @@ class Times(Reporter):
         def waiting(*args: Any, **options: Any) -> Any:
             slept_at = self.now, time.thread_time()
             ready = wait(*args, **options)
-            if options["timeout"]:
+            if not options["timeout"]:
+                self._sent = len(ready[0])
+            else:
                 if self._ended or self._batches:
                     clock, busy = (e - b for b, e in zip(self._awake_at, slept_at, strict=True))
-                    self.rounds.append((self._ended, self._batches, clock, busy))
-                self._ended, self._batches = 0, 0
+                    self.rounds.append((self._ended, self._sent, self._batches, clock, busy))
+                self._ended, self._sent, self._batches = 0, 0, 0
                 self._awake_at = self.now, time.thread_time()
             return ready
 
@@ -117,11 +121,20 @@ def host() -> Host:
     return Host("cpu", "none", 1, platform.node(), os.getpid())
 
 
-def sleeping(load: Load) -> TaskFunction:
-    """Return what a worker does with a task: sleep, and give the scores of a ResNet-50."""
+def sleeping(load: Load, present: Path) -> TaskFunction:
+    """Return what a worker does with a task: sleep, and give the scores of a ResNet-50.
+
+    Workers begin when all are present, as where each has a machine of its own: those that start
+    would take the processors from those at work. Their batches end at different times.
+    """
     made = [scores(0)]
 
     def sleep(task: Task, device: str, threads: int, heartbeat: Heartbeat) -> Iterator[Event]:  # noqa: ARG001
+        if not (mark := present / str(os.getpid())).exists():
+            mark.touch()
+            while sum(1 for _ in present.iterdir()) < load.workers:
+                time.sleep(0.1)
+            time.sleep(load.seconds * random.random())
         yield Started(task.run_id, task.attempt, host(), 1, 0.0, ())
         for number in range(load.batches):
             time.sleep(load.seconds)
@@ -144,11 +157,12 @@ def scan(load: Load) -> Times:
     options = RunnerOptions(device="cpu", workers=load.workers, threads=1)
     with (
         tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory() as present,
         patch("jobs.runners.ray.actor.Worker", AsleepWorker),
         patch("jobs.runners.ray.cluster.local_cores", lambda: load.workers),
     ):
         home, times = open_home(Path(folder) / "home", create=True), Times()
-        runner = RayRunner(options, sleeping(load))
+        runner = RayRunner(options, sleeping(load, Path(present)))
         with times.watched():
             outcome = run_survey(home, definition, runner, times, limits=Limits(split=False))
         times.ended_at = times.now

@@ -16,12 +16,8 @@ class Prediction:
 
     #: Seconds from its begin to its end.
     seconds: float
-    #: Seconds until every worker has begun.
-    start: float
-    #: The part of the time between, in which the driver works.
+    #: The part of it in which the driver works, from the workers' begin on.
     driver: float
-    #: The part of the workers' time between, in which they measure.
-    measuring: float
 
 
 def predicted(
@@ -38,38 +34,45 @@ def predicted(
     jobs : sequence of (int, float, float)
         Batches of each job, in the order they are given out, seconds of a batch, and of loading.
     alone : bool
-        Whether every worker starts on a machine of its own, and so all of them at once.
+        Whether every worker starts on a machine of its own.
     """
     begun = parts.planning + parts.plan * len(jobs) + parts.ray
     waiting = deque(jobs)
-    ready = [begun + parts.worker + parts.further * place * (not alone) for place in range(workers)]
-    # What the driver is sent, and when: the end of a job, or else a batch.
-    sent: list[tuple[float, bool]] = []
-    for at in ready[: len(waiting)]:
-        _send(sent, parts, at, waiting.popleft())
+    first = begun + parts.worker + parts.further * (workers - 1) * (not alone)
+    # What the driver is sent, and when: the end of a job, or else a batch; and by whom.
+    sent: list[tuple[float, bool, int]] = []
+    for worker in range(min(workers, len(waiting))):
+        _, seconds, _ = waiting[0]
+        # Their batches end at different times.
+        _send(sent, parts, first + seconds * worker / workers, worker, waiting.popleft())
     free, busy = begun, 0.0
     while sent:
         awake = max(free, sent[0][0])
-        ends = batches = 0
+        ended, senders, batches = list[int](), set[int](), 0
         while sent and sent[0][0] <= awake:
-            last = heapq.heappop(sent)[1]
-            ends, batches = ends + last, batches + (not last)
-        took = parts.round + parts.watch * workers + parts.job * ends + parts.batch * batches
+            _, last, worker = heapq.heappop(sent)
+            senders.add(worker)
+            if last:
+                ended.append(worker)
+            else:
+                batches += 1
+        took = parts.round + parts.watch * workers + parts.job * len(ended)
+        took += parts.take * len(senders) + parts.batch * batches
         free, busy = awake + took, busy + took
-        for _ in range(min(ends, len(waiting))):
-            _send(sent, parts, free + parts.between, waiting.popleft())
-    measuring = sum(batches * seconds for batches, seconds, _ in jobs)
-    open_for = free - begun - parts.worker
-    return Prediction(
-        free + parts.closing, ready[-1], busy / open_for, measuring / workers / open_for
-    )
+        for worker in ended[: len(waiting)]:
+            _send(sent, parts, free + parts.between, worker, waiting.popleft())
+    return Prediction(free + parts.closing, busy / (free - first))
 
 
 def _send(
-    sent: list[tuple[float, bool]], parts: Parts, at: float, job: tuple[int, float, float]
+    sent: list[tuple[float, bool, int]],
+    parts: Parts,
+    at: float,
+    worker: int,
+    job: tuple[int, float, float],
 ) -> None:
     """Note what a worker sends that begins a job."""
     batches, seconds, loading = job
     for number in range(1, batches + 1):
-        heapq.heappush(sent, (at + loading + number * (seconds + parts.beside), False))
-    heapq.heappush(sent, (at + loading + batches * (seconds + parts.beside), True))
+        heapq.heappush(sent, (at + loading + number * (seconds + parts.beside), False, worker))
+    heapq.heappush(sent, (at + loading + batches * (seconds + parts.beside), True, worker))
