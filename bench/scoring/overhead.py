@@ -3,11 +3,12 @@
     python -m bench.scoring.overhead PHOTOGRAPHS resnet18 mnasnet1_0
 
 PHOTOGRAPHS is a folder of pictures by class; the networks are torchvision's, with random weights,
-or ``all`` of ``TARGETS``. Of each micro-batch the bare network passes first, then the survey takes
-it: both see the same machine. Times are those of the processor, over threads and children; reading
-and normalising the pictures is left out. With ``--memory`` the greatest resident memory is printed
-instead, of a process that passes one micro-batch and of one that surveys all images; the ratio is
-that of the latter to the former with the pairs in float32 added.
+or ``all`` of ``TARGETS``. The bare network passes in a process as anyone starts it, the survey in
+one that keeps its memory as a worker does, and the bare network in such a one too. Times are those
+of the processor, over threads and children; reading and normalising the pictures is left out. With
+``--memory`` the greatest resident memory is printed instead, of a process that passes one
+micro-batch and of one that surveys all images; the ratio is that of the latter to the former with
+the pairs in float32 added.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -27,8 +29,11 @@ from torch import nn
 from catalog.datasets import open_dataset
 from catalog.models import find
 from catalog.models.base import Architecture
+from jobs.runners.freed_memory import keep_freed_memory
 from jobs.runners.images import normalise
 from survey import MeasureSettings, measure
+
+Result = TypeVar("Result")
 
 #: The greatest ratio of a survey's processor time to that of the bare forward pass.
 TARGETS = {
@@ -68,45 +73,64 @@ def spent() -> float:
     return sum(times[:4])
 
 
-class Bare:
-    """Inputs of a survey, passed bare before they are handed on, with the seconds of both."""
-
-    def __init__(self, model: nn.Module, inputs: Iterator[torch.Tensor]) -> None:
-        self._model = model
-        self._inputs = inputs
-        self.passing = 0.0
-        self.reading = 0.0
-
-    def __iter__(self) -> Iterator[torch.Tensor]:
-        """Yield the inputs."""
-        while True:
-            began = time.thread_time()
-            inputs = next(self._inputs, None)
-            read = time.thread_time()
-            self.reading += read - began
-            if inputs is None:
-                return
-            with torch.inference_mode():
-                self._model(inputs.clone())
-            self.passing += time.thread_time() - read
-            yield inputs
+def read(inputs: Iterator[torch.Tensor], reading: list[float]) -> Iterator[torch.Tensor]:
+    """Yield inputs and note the seconds that reading each of them takes."""
+    while True:
+        began = time.thread_time()
+        batch = next(inputs, None)
+        reading.append(time.thread_time() - began)
+        if batch is None:
+            return
+        yield batch
 
 
-def ratio(name: str, folder: str, images: int) -> str:
-    """Return a network's line of the table of processor time."""
+def passing(name: str, folder: str, images: int) -> float:
+    """Return the processor seconds of the bare network's passes."""
     model, architecture = built(name)
-    bare = Bare(model, photographs(folder, architecture, images))
+    reading = list[float]()
+    began = spent()
+    for inputs in read(photographs(folder, architecture, images), reading):
+        with torch.inference_mode():
+            model(inputs)
+    return spent() - began - sum(reading)
+
+
+def surveying(name: str, folder: str, images: int) -> tuple[float, int]:
+    """Return the processor seconds of a survey, and its sites."""
+    model, architecture = built(name)
+    reading = list[float]()
     settings = MeasureSettings(images_per_score=images, micro_batch=MICRO_BATCH)
     began = spent()
-    sites = len(list(measure(model, bare, settings)))
-    surveyed = spent() - began - bare.passing - bare.reading
+    inputs = read(photographs(folder, architecture, images), reading)
+    sites = len(list(measure(model, inputs, settings)))
+    return spent() - began - sum(reading), sites
+
+
+def alone(function: Callable[..., Result], *arguments: object, kept: bool = False) -> Result:
+    """Return what a function returns in a process of its own, which keeps memory or does not."""
+    with get_context("spawn").Pool(1, initializer=_begin, initargs=(kept,)) as process:
+        return process.apply(function, arguments)
+
+
+def _begin(kept: bool) -> None:
+    torch.set_num_threads(1)
+    if kept:
+        keep_freed_memory()
+
+
+def ratio(*case: object) -> str:
+    """Return a network's line of the table of processor time."""
+    name, *_ = case
+    bare = alone(passing, *case)
+    survey, sites = alone(surveying, *case, kept=True)
+    kept = alone(passing, *case, kept=True)
     return (
-        f"| {name} | {sites} | {bare.passing:.1f} | {surveyed:.1f} |"
-        f" {surveyed / bare.passing:.3f} | {TARGETS.get(name, '')} |"
+        f"| {name} | {sites} | {bare:.1f} | {survey:.1f} | {survey / bare:.3f} |"
+        f" {TARGETS.get(str(name), '')} | {kept:.1f} | {survey / kept:.3f} |"
     )
 
 
-def peak(name: str, folder: str, images: int, *, scored: bool) -> tuple[int, int]:
+def peak(name: str, folder: str, images: int, scored: bool) -> tuple[int, int]:
     """Return this process's greatest memory, and the bytes of the pairs in float32."""
     model, architecture = built(name)
     inputs = photographs(folder, architecture, images if scored else MICRO_BATCH)
@@ -122,21 +146,21 @@ def peak(name: str, folder: str, images: int, *, scored: bool) -> tuple[int, int
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, pairs
 
 
-def memory(name: str, folder: str, images: int) -> str:
+def memory(*case: object) -> str:
     """Return a network's line of the table of memory."""
-    fresh = get_context("spawn")
-    with fresh.Pool(1, maxtasksperchild=1) as alone:
-        bare, _ = alone.apply(peak, (name, folder, images), {"scored": False})
-        whole, pairs = alone.apply(peak, (name, folder, images), {"scored": True})
+    bare, _ = alone(peak, *case, False)
+    whole, pairs = alone(peak, *case, True, kept=True)
     share = whole / (bare + pairs)
-    return (
-        f"| {name} | {bare >> 20} | {pairs >> 20} | {whole >> 20} | {share:.2f} | {MOST_MEMORY} |"
-    )
+    sizes = " | ".join(str(size >> 20) for size in (bare, pairs, whole))
+    return f"| {case[0]} | {sizes} | {share:.2f} | {MOST_MEMORY} |"
 
 
 #: Each kind of row, with the heads of its columns.
-KINDS: dict[str, tuple[Callable[[str, str, int], str], str]] = {
-    "time": (ratio, "network | sites | bare, s | survey, s | ratio | target"),
+KINDS: dict[str, tuple[Callable[..., str], str]] = {
+    "time": (
+        ratio,
+        "network | sites | bare, s | survey, s | ratio | target | bare, kept, s | survey over it",
+    ),
     "memory": (memory, "network | bare, MB | pairs, MB | survey, MB | ratio | target"),
 }
 
@@ -149,10 +173,9 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=512, help="images in a score")
     parser.add_argument("--memory", action="store_true", help="memory instead of time")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
     names = list(TARGETS) if arguments.networks == ["all"] else arguments.networks
     row, heads = KINDS["memory" if arguments.memory else "time"]
-    print(f"| {heads} |\n|" + "---|" * 6)
+    print(f"| {heads} |\n|" + "---|" * (heads.count("|") + 1))
     for name in names:
         print(row(name, arguments.photographs, arguments.images), flush=True)
 

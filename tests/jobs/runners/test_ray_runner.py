@@ -203,6 +203,37 @@ def test_a_worker_that_dies_prints_nothing(local, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.ray
+def test_a_worker_keeps_what_a_pass_frees_until_the_next_job(local):
+    def passes(task, device, threads, heartbeat):  # noqa: ARG001
+        import resource
+
+        import torch
+
+        from jobs.runners.worker_host import peak_memory, reset_peak_memory
+
+        faults = []
+        for _ in range(12):
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            blocks = [torch.ones(12_000_000) for _ in range(4)]
+            del blocks
+            faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+        device = torch.device(device)
+        held = peak_memory(device)
+        reset_peak_memory(device)
+        yield faults, held - peak_memory(device)
+
+    machine = ray.get_runtime_context().get_node_id()
+    started = actor.start_worker(Devices("cpu", 1, threads=1), machine, passes)
+    sent = started.run_tasks.options(num_returns="streaming").remote((None,))
+    (((first, *_, last), returned),), _ = ray.get(next(sent))
+    ray.kill(started)
+    # 192 MB are 46,875 pages of 4 KiB. The first few passes may begin in other threads' memory.
+    assert first > 40_000
+    assert last < 1_000
+    assert returned > 180e6
+
+
 @pytest.fixture
 def temporary(monkeypatch):
     """A temporary folder with a path as short as the machine's own."""
