@@ -205,7 +205,7 @@ def test_a_worker_that_dies_prints_nothing(local, capfd):
 
 @pytest.mark.ray
 def test_a_worker_keeps_what_a_pass_frees_until_the_next_job(local):
-    def passes(task, device, threads, heartbeat):  # noqa: ARG001
+    def passes(task, device, threads, heartbeat):
         import resource
 
         import torch
