@@ -18,6 +18,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -29,9 +30,9 @@ from torch import nn
 from catalog.datasets import open_dataset
 from catalog.models import find
 from catalog.models.base import Architecture
-from jobs.runners.freed_memory import keep_freed_memory
+from jobs.runners.freed_memory import kept_memory, return_freed_memory
 from jobs.runners.images import normalise
-from survey import MeasureSettings, measure
+from survey import MeasureSettings, measure_batches
 
 Result = TypeVar("Result")
 
@@ -84,14 +85,20 @@ def read(inputs: Iterator[torch.Tensor], reading: list[float]) -> Iterator[torch
         yield batch
 
 
-def passing(name: str, folder: str, images: int) -> float:
+def prepared(inputs: torch.Tensor) -> torch.Tensor:
+    """Return the input of a pass as a worker does."""
+    return_freed_memory()
+    return inputs
+
+
+def passing(name: str, folder: str, images: int, kept: bool) -> float:
     """Return the processor seconds of the bare network's passes."""
     model, architecture = built(name)
     reading = list[float]()
     began = spent()
-    for inputs in read(photographs(folder, architecture, images), reading):
-        with torch.inference_mode():
-            model(inputs)
+    with kept_memory() if kept else nullcontext(), torch.inference_mode():
+        for inputs in read(photographs(folder, architecture, images), reading):
+            model(prepared(inputs) if kept else inputs)
     return spent() - began - sum(reading)
 
 
@@ -102,28 +109,23 @@ def surveying(name: str, folder: str, images: int) -> tuple[float, int]:
     settings = MeasureSettings(images_per_score=images, micro_batch=MICRO_BATCH)
     began = spent()
     inputs = read(photographs(folder, architecture, images), reading)
-    sites = len(list(measure(model, inputs, settings)))
-    return spent() - began - sum(reading), sites
+    with kept_memory():
+        (batch,) = measure_batches(model, inputs, settings, prepare=prepared)
+    return spent() - began - sum(reading), len(batch.scores)
 
 
-def alone(function: Callable[..., Result], *arguments: object, kept: bool = False) -> Result:
-    """Return what a function returns in a process of its own, which keeps memory or does not."""
-    with get_context("spawn").Pool(1, initializer=_begin, initargs=(kept,)) as process:
+def alone(function: Callable[..., Result], *arguments: object) -> Result:
+    """Return what a function returns in a process of its own."""
+    with get_context("spawn").Pool(1, initializer=torch.set_num_threads, initargs=(1,)) as process:
         return process.apply(function, arguments)
-
-
-def _begin(kept: bool) -> None:
-    torch.set_num_threads(1)
-    if kept:
-        keep_freed_memory()
 
 
 def ratio(*case: object) -> str:
     """Return a network's line of the table of processor time."""
     name, *_ = case
-    bare = alone(passing, *case)
-    survey, sites = alone(surveying, *case, kept=True)
-    kept = alone(passing, *case, kept=True)
+    bare = alone(passing, *case, False)
+    survey, sites = alone(surveying, *case)
+    kept = alone(passing, *case, True)
     return (
         f"| {name} | {sites} | {bare:.1f} | {survey:.1f} | {survey / bare:.3f} |"
         f" {TARGETS.get(str(name), '')} | {kept:.1f} | {survey / kept:.3f} |"
@@ -137,9 +139,9 @@ def peak(name: str, folder: str, images: int, scored: bool) -> tuple[int, int]:
     pairs = 0
     if scored:
         settings = MeasureSettings(images_per_score=images, micro_batch=MICRO_BATCH)
-        pairs = sum(
-            2 * 4 * images * (row.channels or 0) for row in measure(model, inputs, settings)
-        )
+        with kept_memory():
+            (batch,) = measure_batches(model, inputs, settings, prepare=prepared)
+        pairs = sum(2 * 4 * images * (row.channels or 0) for row in batch.scores)
     else:
         with torch.inference_mode():
             model(next(inputs))
@@ -149,7 +151,7 @@ def peak(name: str, folder: str, images: int, scored: bool) -> tuple[int, int]:
 def memory(*case: object) -> str:
     """Return a network's line of the table of memory."""
     bare, _ = alone(peak, *case, False)
-    whole, pairs = alone(peak, *case, True, kept=True)
+    whole, pairs = alone(peak, *case, True)
     share = whole / (bare + pairs)
     sizes = " | ".join(str(size >> 20) for size in (bare, pairs, whole))
     return f"| {case[0]} | {sizes} | {share:.2f} | {MOST_MEMORY} |"

@@ -9,12 +9,15 @@ import dataclasses
 import gc
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from functools import partial
 
 import torch
 
 from catalog.models.counting import model_cost
 from catalog.store.records import BatchRecord
 from jobs.runners.events import Event, Failed, Finished, Halved, Host, Skipped, Started
+from jobs.runners.freed_memory import kept_memory, return_freed_memory
 from jobs.runners.heartbeat import Heartbeat
 from jobs.runners.images import Feed, TaskImages
 from jobs.runners.loading import PlannedModel, Stage
@@ -93,7 +96,8 @@ def _run(
         gc.collect()
         reset_peak_memory(device)
     feed = Feed(images, task)
-    yield from _measured(model, feed, task, host)
+    with kept_memory() if device.type == "cpu" else nullcontext():
+        yield from _measured(model, feed, task, host)
     # A run is done only if the dataset is still the one that was planned.
     planned.dataset(job, signature)
     skipped = feed.take_rest()
@@ -108,6 +112,7 @@ def _measured(
 ) -> Iterator[Skipped | BatchRecord | Halved]:
     """Yield the shard's batches, halving the forward passes where the memory is not enough."""
     shard, number = task.shard, task.shard.first
+    prepare = partial(_prepared, feed) if host.device == "cpu" else feed.prepare
     while shard.stop is None or number < shard.stop:
         settings = dataclasses.replace(task.job.settings, micro_batch=feed.micro_batch)
         batches = measure_batches(
@@ -117,7 +122,7 @@ def _measured(
             first_batch=number,
             spread=task.spread,
             stop_batch=shard.stop,
-            prepare=feed.prepare,
+            prepare=prepare,
             passed=feed.batch_passed,
         )
         try:
@@ -150,6 +155,12 @@ def _measured(
         gc.collect()
         torch.cuda.empty_cache()
         yield Halved(task.run_id, task.attempt, feed.micro_batch, host.device_name, message)
+
+
+def _prepared(feed: Feed, images: torch.Tensor) -> torch.Tensor:
+    """Return the input of one pass on a processor."""
+    return_freed_memory()
+    return feed.prepare(images)
 
 
 def _describe(error: BaseException) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 import torch
 
 from jobs.runners.events import Host
-from jobs.runners.freed_memory import return_freed_memory
 
 
 def host_of(device: torch.device, threads: int) -> Host:
@@ -21,11 +20,10 @@ def host_of(device: torch.device, threads: int) -> Host:
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Start a new count of the most memory in use; on a processor, free memory goes back first."""
+    """Start a new count of the most memory in use."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return
-    return_freed_memory()
     with suppress(OSError):
         # Linux: the process's high-water mark becomes what it holds now.
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")

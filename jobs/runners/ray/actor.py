@@ -11,7 +11,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from catalog.store.records import BatchRecord
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Event, Host
-from jobs.runners.freed_memory import keep_freed_memory
+from jobs.runners.freed_memory import share_memory
 from jobs.runners.heartbeat import EventBatch, Heartbeat, event_batches
 from jobs.runners.task import AnyTask
 
@@ -31,7 +31,7 @@ class Worker:
     def __init__(self, device: str, threads: int, function: TaskFunction | None = None) -> None:
         self._device, self._threads, self._function = device, threads, function
         if device == "cpu":
-            keep_freed_memory()
+            share_memory()
 
     def describe_host(self, allow_cpu: bool) -> Host:
         """Return what the worker computes on; a CPU in place of a GPU only where that is allowed.

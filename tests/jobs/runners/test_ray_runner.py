@@ -204,35 +204,46 @@ def test_a_worker_that_dies_prints_nothing(local, capfd):
 
 
 @pytest.mark.ray
-def test_a_worker_keeps_what_a_pass_frees_until_the_next_job(local):
+def test_a_worker_keeps_what_a_pass_frees_until_it_ends(local):
     def passes(task, device, threads, heartbeat):
         import resource
 
         import torch
 
+        from jobs.runners.freed_memory import kept_memory, return_freed_memory
         from jobs.runners.worker_host import peak_memory, reset_peak_memory
 
-        faults = []
-        for _ in range(12):
+        def faults():
             before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
             blocks = [torch.ones(12_000_000) for _ in range(4)]
             del blocks
-            faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-        device = torch.device(device)
-        held = peak_memory(device)
-        reset_peak_memory(device)
-        yield faults, held - peak_memory(device)
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+        def held():
+            reset_peak_memory(torch.device(device))
+            return peak_memory(torch.device(device))
+
+        with kept_memory():
+            seen = [faults() for _ in range(12)]
+            before = held()
+            return_freed_memory()
+            returned = before - held()
+        faults()
+        yield (*seen, faults()), returned
 
     machine = ray.get_runtime_context().get_node_id()
     started = actor.start_worker(Devices("cpu", 1, threads=1), machine, passes)
     sent = started.run_tasks.options(num_returns="streaming").remote((None,))
     # Heartbeats come before it on a busy machine.
-    (first, *_, last), returned = next(chain.from_iterable(ray.get(each)[0] for each in sent))
+    (first, *_, last, after), returned = next(
+        chain.from_iterable(ray.get(each)[0] for each in sent)
+    )
     ray.kill(started)
     # 192 MB are 46,875 pages of 4 KiB. The first few passes may begin in other threads' memory.
     assert first > 40_000
     assert last < 1_000
     assert returned > 180e6
+    assert after > 30_000
 
 
 @pytest.fixture
