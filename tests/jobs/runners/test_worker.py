@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -363,3 +364,21 @@ def test_a_network_of_one_channel_takes_the_luma_of_colours():
     expected = (luma.float() / 255 - 0.1) / 0.5
     # Pillow rounds to whole numbers.
     assert (normalise(pixels, grey) - expected).abs().max() <= 1 / 255 / 0.5
+
+
+def test_freed_memory_is_kept_within_each_pass_alone(monkeypatch):
+    seen = []
+
+    @contextmanager
+    def kept():
+        seen.append("keep")
+        yield
+        seen.append("end")
+
+    give = lambda: seen.append("give back")  # noqa: E731
+    monkeypatch.setattr(jobs.runners.worker, "kept_memory", kept)
+    monkeypatch.setattr(jobs.runners.worker, "return_freed_memory", give)
+    # A pass for each batch of 32 images, and one for the partial one.
+    events = events_of(job())
+    passes = sum(isinstance(event, BatchRecord) for event in events)
+    assert seen == ["keep", *["give back"] * passes, "end"]
