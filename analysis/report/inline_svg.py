@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -19,7 +19,7 @@ from altair.utils.schemapi import debug_mode
 from analysis.figures.export import csv_text
 from analysis.figures.files.vega import compiled_of, specification, svg_of_compiled
 from analysis.figures.files.words import Words
-from analysis.report.elements import Exhibit, Page
+from analysis.report.elements import Exhibit
 from analysis.report.folder import Write
 from analysis.report.hover_values import describe_marks, title_mark
 from analysis.report.standalone_svg import SVG, framed
@@ -75,14 +75,14 @@ class Shown:
 
 
 def drawn(
-    page: Page, write: Write, *, data: bool = True, room: float = math.inf
+    exhibits: Sequence[Exhibit], write: Write, *, data: bool = True, room: float = math.inf
 ) -> tuple[list[Shown], list[tuple[str, str]]]:
-    """Return a page's exhibits, and the name of each that cannot be drawn with the reason.
+    """Return exhibits as drawn, and the name of each that cannot be drawn with the reason.
 
     Parameters
     ----------
-    page : Page
-        The page.
+    exhibits : sequence of Exhibit
+        Those of a page.
     write : callable
         Writes a file of the report: the drawings.
     data : bool
@@ -90,19 +90,19 @@ def drawn(
     room : float
         Letters of drawings that the page holds; those beyond are files beside it.
     """
-    exhibits: list[Shown] = []
+    results: list[Shown] = []
     undrawn: list[tuple[str, str]] = []
-    for each in page.exhibits:
+    for each in exhibits:
         try:
             exhibit = _within(shown(each, write), room, write)
         except FigureError as problem:
             undrawn.append((each.name, problem.message))
             continue
-        exhibits.append(exhibit)
+        results.append(exhibit)
         room -= exhibit.letters
         if data:
             write_data(each, write)
-    return exhibits, undrawn
+    return results, undrawn
 
 
 def _within(exhibit: Shown, room: float, write: Write) -> Shown:

@@ -10,19 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
+from operator import add
 from pathlib import Path
+
+from jinja2 import Environment
 
 from analysis.answers.material import Watch, unwatched
 from analysis.data.selection import Selection
 from analysis.report.data import ReportMaterial
-from analysis.report.elements import Link
+from analysis.report.elements import Link, Page
 from analysis.report.folder import report_folder
 from analysis.report.model_page import model_pages
-from analysis.report.page_files import PageMakers
+from analysis.report.page_drawings import Drawers, PageDrawings
 from analysis.report.pages import missing_section, overview_page, provenance_section
 from analysis.report.sections import PAGES, section
-from analysis.report.templating import ASSETS
+from analysis.report.templating import ASSETS, templates
 from survey import __version__
 
 
@@ -75,7 +79,7 @@ def write_report(
     color_by : str, optional
         A tag, such as ``tags.lr``, or column of models that colours them; by default their family.
     processes : int, optional
-        How many processes make the pages of many models; each takes some 600 MB.
+        How many processes draw the pages of many models; each takes some 600 MB.
     kind : type of ReportMaterial, optional
         What gives its frames; a service's names files without their folders.
 
@@ -103,25 +107,46 @@ def write_report(
         "runs_hash": made_from.runs_hash,
     }
     count = len(PAGES) + len(material.models)
-    with report_folder(out, about) as write, PageMakers(count, processes) as makers:
+    with report_folder(out, about) as write, Drawers(count, processes) as drawers:
         for path in sorted(ASSETS.iterdir()):
             write(f"assets/{path.name}", path.read_bytes())
-        questions = [section(material, page) for page in PAGES]
-        missing = missing_section(material)
-        present = [each for each in (*questions, missing) if each.present]
-        pages = [
-            overview_page(material, title, questions, missing),
-            *(each.page() for each in (*present, provenance_section(material))),
-        ]
-        links = [Link("Overview", pages[0].link.address), *(page.link for page in pages[1:])]
-        site = {"title": title, "caption": made_from.caption(), "pages": links, "live": False}
+        sections = []
+        for name in PAGES:
+            sections.append(section(material, name))
+            if sections[-1].present:
+                # Drawn while the next section is computed.
+                drawers.begin(sections[-1].page())
+        lacking = missing_section(material)
+        overview = overview_page(material, title, sections, lacking)
+        others = [each.page() for each in (lacking, provenance_section(material)) if each.present]
+        present = (each.page() for each in sections if each.present)
+        links = [page.link for page in (*present, *others)]
+        layout = templates()
+        layout.globals["site"] = {
+            "title": title,
+            "caption": made_from.caption(),
+            "pages": [Link("Overview", overview.link.address), *links],
+            "live": False,
+        }
         written, undrawn = 0, list[tuple[str, str]]()
-        for each in makers.files(chain(pages, model_pages(material)), site):
-            for name, text in each.files.items():
-                write(name, text)
+        for page, drawings in drawers.drawn(chain([overview, *others], model_pages(material))):
+            for file, content in drawings.files.items():
+                write(file, content)
+            write(page.link.address, _text(page, drawings, layout))
             written += 1
-            undrawn += each.undrawn
-    absent = tuple((each.title, each.finding) for each in questions if not each.present)
+            undrawn += drawings.undrawn
+    absent = tuple((each.title, each.finding) for each in sections if not each.present)
     runs, failed = len(material.models), len(material.failed)
     index, conditions, mixed = out / "index.html", made_from.conditions, made_from.mixed
     return Report(out, index, runs, failed, written, conditions, mixed, absent, tuple(undrawn))
+
+
+def _text(page: Page, drawings: PageDrawings, layout: Environment) -> str:
+    """Return a page as HTML."""
+    return layout.get_template(page.template).render(
+        link=page.link,
+        at=partial(add, "../" * page.link.address.count("/")),
+        exhibits=drawings.exhibits,
+        lacking=drawings.undrawn,
+        **page.values,
+    )

@@ -140,7 +140,7 @@ def make(asked: Asked) -> Made:
     material, page = _page(asked)
     files: dict[str, bytes] = {}
     room = _ROOM if asked.rows is None else _ROOM_OF_FEW
-    exhibits, lacking = drawn(page, partial(_keep, files), data=False, room=room)
+    exhibits, lacking = drawn(page.exhibits, partial(_keep, files), data=False, room=room)
     html = rendered(
         page.template,
         page.link,

@@ -25,7 +25,7 @@ from analysis.answers.material import Material
 from analysis.answers.relations import AffinityByDepth
 from analysis.data.selection import Selection
 from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
-from analysis.report import Report, page_files, write_report
+from analysis.report import Report, page_drawings, write_report
 from analysis.report.data import slug
 from analysis.report.data import statement as sql_of
 from analysis.report.elements import page_table, table_of
@@ -231,7 +231,8 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_rest_is_there(
     report = write_report(home, tmp_path / "report")
     ((name, reason),) = report.undrawn
     assert "no such shape" in reason
-    assert f"No drawing of {name}" in report.index.read_text(encoding="utf-8")
+    page = report.folder / f"{name}.html"
+    assert f"No drawing of {name}" in page.read_text(encoding="utf-8")
     assert len(drawn) > 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "report"]
 
@@ -313,7 +314,7 @@ def test_a_caption_leads_back_to_the_runs(written: Report) -> None:
 def test_the_same_runs_give_the_same_files(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_files, "PROCESS_PAGES", 1)
+    monkeypatch.setattr(page_drawings, "PROCESS_PAGES", 1)
     chosen = Selection(models=("digits_plain*",))
     reports = (write_report(home, tmp_path / str(n), chosen, processes=n) for n in (1, 2, 3))
     one, *others = (files_of(report.folder) for report in reports)
@@ -329,7 +330,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 def test_a_killed_process_ends_the_report_and_leaves_nothing(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_files, "PROCESS_PAGES", 1)
+    monkeypatch.setattr(page_drawings, "PROCESS_PAGES", 1)
 
     def killing(_: str, items: list[Any]) -> Iterator[Any]:
         for child in multiprocessing.active_children():
