@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from survey.capture.axes import Axes
 from survey.capture.near_zero import NearZero
+from survey.capture.pair_memory import PairMemory
 from survey.capture.pooling import pool, pool_and_count, spread
 from survey.capture.repeated import Again
 from survey.capture.rounding import Noise
@@ -50,6 +51,8 @@ class PairPooling:
     kind: Pooling | None
     #: Whether counts near zero are wanted.
     counted: bool = True
+    #: Where matrices lie.
+    memory: PairMemory = field(default_factory=PairMemory)
 
     def matrix(
         self, tensor: torch.Tensor, axes: Axes, count: NearZero | None = None
@@ -70,8 +73,10 @@ class PairPooling:
                 if self.kind != "public_code":
                     tensor, layout = axes.unfolded(tensor.detach(), self.images)
                 if count is not None:
-                    return pool(tensor, layout, self.images, self.kind), count, None
-                return *pool_and_count(tensor, layout, self.images, self.kind), None
+                    pooled = pool(tensor, layout, self.images, self.kind)
+                else:
+                    pooled, count = pool_and_count(tensor, layout, self.images, self.kind)
+                return self.memory.copied(pooled), count, None
             except CaptureError as error:
                 return None, NearZero(0, 0), error.message
 
@@ -86,7 +91,8 @@ class PairPooling:
             values = spread(x, layout, tuple(meant.shape)).view(axes.lengths())
             try:
                 activated = again(values.to(dtype, copy=True))
-                return pool(*axes.unfolded(activated, self.images), self.images, "mean"), None
+                pooled = pool(*axes.unfolded(activated, self.images), self.images, "mean")
+                return self.memory.copied(pooled), None
             except (RuntimeError, CaptureError) as error:
                 # One with a parameter for every position, such as a PReLU over tokens.
                 return None, f"the activation does not run on an average over space: {error}"
