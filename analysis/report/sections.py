@@ -28,21 +28,19 @@ def section(material: ReportMaterial, page: str) -> Section:
     page : str
         One of ``PAGES``.
     """
-    return section_of(material, page, PAGES[page][0].title, PAGES[page])
+    answers = [kind.of(material) for kind in PAGES[page]]
+    return section_of(material, page, PAGES[page][0].title, answers)
 
 
-def section_of(
-    material: ReportMaterial, name: str, title: str, kinds: Sequence[type[Answer]]
-) -> Section:
+def section_of(material: ReportMaterial, name: str, title: str, asked: Sequence[Answer]) -> Section:
     """Return a section of some answers, the first of which gives its finding."""
-    answers_read = (name for kind in kinds for name in kind.of(material).read)
+    answers_read = (name for answer in asked for name in answer.read)
     # Read at once: to read a part first takes as long again.
     material.sites(("run_id", "affinity", *answers_read))
     if not material.scored:
         return Section("No run of the selection has a score.", name, title, present=False)
     answers, reasons = [], []
-    for kind in kinds:
-        answer = kind.of(material)
+    for answer in asked:
         try:
             if answer.known:
                 answers.append(answer)

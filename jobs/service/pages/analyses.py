@@ -20,7 +20,16 @@ from analysis.similarity.nearest_curves import nearest_curves
 from catalog.home import Home
 from jobs.service.dependencies import HomeOfService, RecentAnswersOfService, RendererOfService
 from jobs.service.first_copy import first_copy_made, require_first_copy
-from jobs.service.pages.answers import QUESTIONS, Asked, Made, make, make_data, model_html
+from jobs.service.pages.answers import (
+    QUESTIONS,
+    Asked,
+    Made,
+    make,
+    make_data,
+    model_html,
+    with_options,
+)
+from jobs.service.pages.options import options_in
 from jobs.service.pages.selections import selection_of
 from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
 from jobs.service.problems import Refusal
@@ -81,9 +90,11 @@ class _Pages:
 
     async def _asked(self, request: Request, home: Home, renderer: Renderer) -> Asked:
         name = request.path_params.get("name", self._name)
-        selection = selection_of(request.url.query)
+        query = request.url.query
+        options = options_in(query, declared) if (declared := with_options(name)) else ()
+        selection = selection_of(query, [each for each, _ in options])
         revision = await run_in_threadpool(renderer.revision, home)
-        return Asked(home.path, revision, self._kind, selection, name)
+        return Asked(home.path, revision, self._kind, selection, name, options=options)
 
 
 async def _of(

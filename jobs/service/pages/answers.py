@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from analysis.answers import ANSWERS, Answer
 from analysis.answers.columns import Table
@@ -37,6 +37,7 @@ from catalog.registry.rows import EventRow
 from jobs.operations.bare_material import NAMING_FILES, BareMaterial, bare
 from jobs.operations.server_paths import without_folders
 from jobs.service.kept_material import kept_material
+from jobs.service.pages.options import Given, option_form, option_values
 from jobs.service.pages.selections import query_of
 from jobs.service.pages.site import NAVIGATION, Addresses, rendered
 from survey.errors import SettingsError, UnknownName
@@ -67,12 +68,14 @@ class Asked:
     runs: tuple[str, ...] = ()
     #: The rows of a page about these runs alone; the revision changes with them.
     rows: RunRows | None = field(default=None, compare=False, repr=False)
+    #: Options of the question.
+    options: Given = ()
 
     @property
     def file_query(self) -> str:
         """What the addresses of its figures' files name beside the selection."""
         if self.kind != "comparison":
-            return ""
+            return urlencode(self.options)
         return urlencode([*(("run", run) for run in self.runs), ("metric", self.name)])
 
 
@@ -238,18 +241,33 @@ def _question(material: ServiceMaterial, asked: Asked) -> Page:
     if make_section := _OTHERS.get(asked.name):
         answered = make_section(material)
     elif kinds := KINDS_OF_QUESTIONS.get(asked.name):
-        answered = section_of(material, asked.name, _title(kinds), kinds)
+        answers = [kind.of(material) for kind in kinds]
+        if asked.options:
+            answers = [kinds[0](material, **option_values(kinds[0], asked.options))]
+        answered = section_of(material, asked.name, _title(kinds), answers)
         if answered.present and not kinds[0].caption:
-            answered = replace(answered, tables=(_whole_table(material, kinds[0]),))
+            answered = replace(answered, tables=(_whole_table(material, answers[0]),))
     else:
         raise UnknownName("question", asked.name, [*KINDS_OF_QUESTIONS, *_OTHERS])
-    return replace(answered.page(), link=_place(answered))
+    page, declared = answered.page(), with_options(asked.name)
+    form = {
+        "options": option_form(declared, asked.options) if declared else [],
+        "selected": parse_qsl(query_of(asked.selection)),
+    }
+    values = {**page.values, **form}
+    return replace(page, template="question.html", link=_place(answered), values=values)
 
 
-def _whole_table(material: ServiceMaterial, kind: type[Answer]) -> PageTable:
+def with_options(question: str) -> type[Answer] | None:
+    """Return the answer whose options a page takes: none where it has several answers."""
+    kinds = KINDS_OF_QUESTIONS.get(question, ())
+    return kinds[0] if len(kinds) == 1 else None
+
+
+def _whole_table(material: ServiceMaterial, answer: Answer) -> PageTable:
     """Return what a terminal shows of an answer that no page of a report has."""
-    answer = kind.of(material)
-    return material.table(Table(kind.name, _first_line(kind), answer.rows, kind.columns))
+    caption = _first_line(type(answer))
+    return material.table(Table(answer.name, caption, answer.rows, answer.columns))
 
 
 def _title(kinds: Sequence[type[Answer]]) -> str:

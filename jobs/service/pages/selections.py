@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from urllib.parse import parse_qs, urlencode
 
 from analysis.data.selection import Selection
@@ -17,17 +18,24 @@ GLOBS = {
 _OTHERS = ("untrained", "run", "metric")
 
 
-def selection_of(query: str) -> Selection:
+def selection_of(query: str, options: Iterable[str] = ()) -> Selection:
     """Return the selection that the part of an address behind its question mark names.
+
+    Parameters
+    ----------
+    query : str
+        That part.
+    options : iterable of str
+        What else it may name.
 
     Raises
     ------
     SettingsError
         If it holds a name that means nothing.
     """
-    given = parse_qs(query)
-    for name in set(given) - {*GLOBS, *_OTHERS}:
-        unknown = UnknownName("parameter", name, (*GLOBS, *_OTHERS))
+    given, known = parse_qs(query), (*GLOBS, *_OTHERS, *options)
+    for name in set(given) - set(known):
+        unknown = UnknownName("parameter", name, known)
         raise SettingsError(unknown.message, hint=unknown.hint)
     globs = {field: tuple(given[name]) for name, field in GLOBS.items() if name in given}
     return Selection(**globs, untrained="untrained" in given)  # type: ignore[arg-type]

@@ -20,8 +20,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from analysis import signatures
+from analysis.answers.relations import MetricCorrelations
 from analysis.figures import alignment_rows
 from analysis.figures.theme import PALETTE
+from analysis.option_fields import address_name, option_fields
 from analysis.similarity.distances import distance_matrix
 from analysis.similarity.neighbours import neighbours
 from analysis.statistics.dtw import dtw
@@ -30,7 +32,8 @@ from jobs.operations import watch
 from jobs.scan.scan_progress import ScanProgress, WorkerProgress
 from jobs.service import pages, queries
 from jobs.service.application import make_application
-from jobs.service.pages.answers import QUESTIONS, Asked, make
+from jobs.service.pages.answers import KINDS_OF_QUESTIONS, QUESTIONS, Asked, make, with_options
+from jobs.service.pages.options import option_values, options_in
 from jobs.service.pages.sql import _literal
 from jobs.service.settings import ServiceSettings
 from tests.analysis.figures.test_theme import EYES, XYZ, lab, linear
@@ -140,6 +143,56 @@ def test_as_many_barycentres_are_shown_as_the_hierarchy_has_clusters(client: Tes
 
     assert clusters("barycentres") == clusters("clusters")
     assert "<svg" in client.get("/questions/barycentres").text
+
+
+def form_of(page: str) -> str:
+    """Return the form of a page of a question."""
+    return page.partition('<form method="get" action="/questions/')[2].partition("</form>")[0]
+
+
+def test_a_question_is_answered_with_the_options_of_its_form(client: TestClient) -> None:
+    address = "/questions/barycentres"
+    form = form_of(client.get(f"{address}?family=F0&family=F1").text)
+    assert re.findall(r'type="hidden" name="family" value="(\w+)"', form) == ["F0", "F1"]
+    names = re.findall(r'id="option-[^"]*" name="(\w+)"', form)
+    assert set(names) == {"normalisation", "band", "color_by", "clusters", "seed"}
+    # Of fields that were left open a form sends nothing as well.
+    sent = {**dict.fromkeys(names, ""), "normalisation": "raw", "clusters": "2"}
+    page = client.get(address, params=sent).text
+    table = page.partition('id="table-barycentres"')[2].partition("</table>")[0]
+    assert len(set(re.findall(r'data-key="(\d\.0)"', table))) == 2
+    assert 'name="clusters" aria-describedby="option-clusters-help" value="2"' in form_of(page)
+    assert "<option selected>raw</option>" in form_of(page)
+    assert "<details open>" not in page
+    drawn = {each for each in links(page) if "/barycentres/data/" in each}
+    assert drawn
+    for each in drawn:
+        assert "clusters=2" in each
+        assert client.get(each).status_code == 200, each
+    refused = client.get(f"{address}?clusters=9").text
+    assert 'value="9"' in form_of(refused)
+    # Without an answer the form is seen at once.
+    assert "<details open>" in refused
+    assert client.get(f"{address}?clusters=0").status_code == 400
+    assert client.get("/map?clusters=2").status_code == 400
+
+
+@pytest.mark.parametrize("question", [name for name, *_ in QUESTIONS if with_options(name)])
+def test_every_question_alone_on_its_page_offers_its_options(
+    client: TestClient, question: str
+) -> None:
+    form = form_of(client.get(f"/questions/{question}").text)
+    (answer,) = KINDS_OF_QUESTIONS[question]
+    # Two runs in order are no field.
+    names = {address_name(each) for each in option_fields(answer) if each.name != "pair"}
+    assert set(re.findall(r'id="option-[^"]*" name="(\w+)"', form)) == names
+
+
+def test_an_option_may_be_given_several_times(client: TestClient) -> None:
+    page = client.get("/questions/correlations", params={"metric": ["cka", "norm"]}).text
+    assert re.findall(r'name="metric"[^>]* value="(\w*)"', form_of(page)) == ["cka", "norm", ""]
+    given = options_in("metric=cka&metric=norm&level=all", MetricCorrelations)
+    assert option_values(MetricCorrelations, given) == {"metrics": ["cka", "norm"], "level": "all"}
 
 
 def test_a_comparison_offers_the_rows_that_it_draws(client: TestClient, home: Home) -> None:
