@@ -35,6 +35,9 @@ from jobs.runners.ray.runner import RayRunner
 from jobs.runners.task import Task
 from jobs.scan.reporter import Reporter
 
+#: Seconds after which a worker no longer waits for others that start.
+MOST_WAIT = 600
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -132,7 +135,10 @@ def sleeping(load: Load, present: Path) -> TaskFunction:
     def sleep(task: Task, device: str, threads: int, heartbeat: Heartbeat) -> Iterator[Event]:  # noqa: ARG001
         if not (mark := present / str(os.getpid())).exists():
             mark.touch()
+            began = time.monotonic()
             while sum(1 for _ in present.iterdir()) < load.workers:
+                if time.monotonic() - began > MOST_WAIT:
+                    raise TimeoutError(f"{load.workers} workers were not there in {MOST_WAIT} s")
                 time.sleep(0.1)
             time.sleep(load.seconds * random.random())
         yield Started(task.run_id, task.attempt, host(), 1, 0.0, ())
