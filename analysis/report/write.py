@@ -3,7 +3,7 @@
 Read this first: it lists the pages in their order. ``pages``, ``sections`` and ``model_page`` make
 their content; ``templates`` and ``assets`` hold their layout. The pages need no network and load
 nothing but their style sheet and a script that sorts tables. The same runs give the same files,
-whenever and wherever a report is written.
+whenever and wherever a report is written, but for the last digit of a mean.
 """
 
 from __future__ import annotations
