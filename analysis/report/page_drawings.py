@@ -73,7 +73,7 @@ class Drawers:
             self._pool.shutdown(cancel_futures=True)
 
     def begin(self, page: Page) -> None:
-        """Begin to draw a page, the first that ``drawn`` yields.
+        """Begin to draw a page, which ``drawn`` yields before its own.
 
         Raises
         ------
@@ -99,9 +99,10 @@ class Drawers:
         SurveyError
             If a process that draws is killed.
         """
+        ahead = _AHEAD * self._processes if self._pool else 0
         for page in pages:
             self.begin(page)
-            if len(self._begun) > _AHEAD * self._processes:
+            if len(self._begun) > ahead:
                 yield self._next()
         while self._begun:
             yield self._next()

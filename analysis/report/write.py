@@ -110,17 +110,17 @@ def write_report(
     with report_folder(out, about) as write, Drawers(count, processes) as drawers:
         for path in sorted(ASSETS.iterdir()):
             write(f"assets/{path.name}", path.read_bytes())
-        sections = []
+        sections, pages = [], []
         for name in PAGES:
             sections.append(section(material, name))
             if sections[-1].present:
+                pages.append(sections[-1].page())
                 # Drawn while the next section is computed.
-                drawers.begin(sections[-1].page())
+                drawers.begin(pages[-1])
         lacking = missing_section(material)
         overview = overview_page(material, title, sections, lacking)
         others = [each.page() for each in (lacking, provenance_section(material)) if each.present]
-        present = (each.page() for each in sections if each.present)
-        links = [page.link for page in (*present, *others)]
+        links = [page.link for page in (*pages, *others)]
         layout = templates()
         layout.globals["site"] = {
             "title": title,

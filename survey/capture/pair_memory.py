@@ -7,7 +7,7 @@ fits there, and with every site, pass by pass, the process grows by such a tenso
 from __future__ import annotations
 
 import math
-from mmap import mmap
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 
 import torch
 
@@ -19,7 +19,10 @@ _ALIGNMENT = 64
 
 
 class PairMemory:
-    """Memory for the pooled matrices of one forward pass; it goes with the last of them."""
+    """Memory for the pooled matrices of one forward pass; a block is freed with its last matrix.
+
+    A matrix is a part of its block: whoever pickles one clones it first.
+    """
 
     def __init__(self) -> None:
         self._free = torch.empty(0, dtype=torch.uint8)
@@ -31,6 +34,16 @@ class PairMemory:
             return matrix
         taken = _ALIGNMENT * math.ceil(matrix.nbytes / _ALIGNMENT)
         if taken > len(self._free):
-            self._free = torch.frombuffer(mmap(-1, max(taken, _BLOCK)), dtype=torch.uint8)
+            self._free = _block(max(taken, _BLOCK))
         place, self._free = self._free[: matrix.nbytes], self._free[taken:]
         return place.view(matrix.dtype).view(matrix.shape).copy_(matrix)
+
+
+def _block(size: int) -> torch.Tensor:
+    """Return bytes from the system, which a process that is forked does not share."""
+    try:
+        memory = mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+    except OSError as error:
+        # What torch's own lack of memory is: a smaller micro-batch may fit.
+        raise MemoryError(str(error)) from None
+    return torch.frombuffer(memory, dtype=torch.uint8)

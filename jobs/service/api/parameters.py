@@ -25,6 +25,9 @@ _Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 
 _Int = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
+#: How often an option may be given.
+MOST_REPEATED = 64
+
 #: The parameter beside those of a selection of runs.
 ALL_RUNS = (
     bool,
@@ -123,12 +126,18 @@ def options_from(declaration: type, asked: Mapping[str, Any]) -> dict[str, Any]:
 def _of_option(hint: Any, option: dataclasses.Field[Any]) -> Any:
     details = option.metadata
     kind = several(str) if details["repeated"] else hint
-    unset = f" By default: {details['none']}." if details["none"] else ""
-    bounds = {"ge": details["minimum"], "le": details["maximum"]}
+    most = MOST_REPEATED if details["repeated"] else None
+    bounds = {"ge": details["minimum"], "le": details["maximum"], "max_length": most}
     bounds = {name: value for name, value in bounds.items() if value is not None}
     # What is not given keeps the default that the option declares.
-    default = Field(None, alias=address_name(option), description=details["help"] + unset, **bounds)
+    default = Field(None, alias=address_name(option), description=described(option), **bounds)
     return kind | None, default
+
+
+def described(option: dataclasses.Field[Any]) -> str:
+    """Return the help of an option, with what holds where it is not given."""
+    unset = option.metadata["none"]
+    return f"{option.metadata['help']} By default: {unset}." if unset else option.metadata["help"]
 
 
 def one_of(names: Iterable[str]) -> Any:

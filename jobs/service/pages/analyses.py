@@ -29,7 +29,7 @@ from jobs.service.pages.answers import (
     model_html,
     with_options,
 )
-from jobs.service.pages.options import options_in
+from jobs.service.pages.options import Given, option_names, option_values, options_in
 from jobs.service.pages.selections import selection_of
 from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
 from jobs.service.problems import Refusal
@@ -91,8 +91,13 @@ class _Pages:
     async def _asked(self, request: Request, home: Home, renderer: Renderer) -> Asked:
         name = request.path_params.get("name", self._name)
         query = request.url.query
-        options = options_in(query, declared) if (declared := with_options(name)) else ()
-        selection = selection_of(query, [each for each, _ in options])
+        options: Given = ()
+        declared = with_options(name)
+        if declared:
+            options = options_in(query, declared)
+            # Refused before it waits for others.
+            option_values(declared, options)
+        selection = selection_of(query, option_names(declared) if declared else ())
         revision = await run_in_threadpool(renderer.revision, home)
         return Asked(home.path, revision, self._kind, selection, name, options=options)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import Field
+from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl
 
-from pydantic import ValidationError, create_model
+from pydantic import BaseModel, ValidationError, create_model
 
 from analysis.option_fields import address_name, option_fields
-from jobs.service.api.parameters import option_parameters
+from jobs.service.api.parameters import described, option_parameters
 from survey.errors import SettingsError
 
 #: Options by their names in addresses, with their texts.
@@ -33,10 +34,22 @@ class OptionField(NamedTuple):
     step: Literal["1", "any"]
 
 
+def option_names(declaration: type) -> list[str]:
+    """Return the names that the options of a dataclass have in addresses."""
+    return [address_name(option) for option, _ in _options(declaration)]
+
+
 def options_in(query: str, declaration: type) -> Given:
-    """Return the options of a dataclass that an address has behind its question mark."""
-    names = {address_name(option) for option, _ in _options(declaration)}
-    return tuple(pair for pair in parse_qsl(query) if pair[0] in names)
+    """Return the options of a dataclass that an address has behind its question mark.
+
+    Addresses that mean the same give the same: in order of declaration, without defaults.
+    """
+    given, pairs = list[tuple[str, str]](), tuple(parse_qsl(query))
+    for option, _ in _options(declaration):
+        texts, name = _texts(address_name(option), pairs), address_name(option)
+        kept = dict.fromkeys(texts) if option.metadata["repeated"] else texts[-1:]
+        given += [(name, text) for text in kept if text != str(option.default)]
+    return tuple(given)
 
 
 def option_values(declaration: type, given: Given) -> dict[str, Any]:
@@ -51,13 +64,17 @@ def option_values(declaration: type, given: Given) -> dict[str, Any]:
     for option, _ in _options(declaration):
         if option.metadata["repeated"] and (name := address_name(option)) in texts:
             texts[name] = _texts(name, given)
-    model = create_model(declaration.__name__, **option_parameters(declaration))
     try:
-        values: dict[str, Any] = model.model_validate(texts).model_dump(exclude_unset=True)
+        model = _model(declaration).model_validate(texts)
     except ValidationError as invalid:
         wrong = invalid.errors()[0]
         raise SettingsError(f"the option {wrong['loc'][0]}: {wrong['msg']}") from None
-    return values
+    return model.model_dump(exclude_unset=True)
+
+
+@cache
+def _model(declaration: type) -> type[BaseModel]:
+    return create_model(declaration.__name__, **option_parameters(declaration))
 
 
 def option_form(declaration: type, given: Given) -> list[OptionField]:
@@ -66,7 +83,7 @@ def option_form(declaration: type, given: Given) -> list[OptionField]:
 
 
 def _options(declaration: type) -> list[tuple[Field[Any], Any]]:
-    """Return the options, with the types of their values, of which a form has one or any number."""
+    """Return the options that a form can give, with their types: all but several in order."""
     hints = get_type_hints(declaration)
     options = [(each, _without_none(hints[each.name])) for each in option_fields(declaration)]
     return [(option, kind) for option, kind in options if get_origin(kind) is not tuple]
@@ -84,7 +101,7 @@ def _field(option: Field[Any], kind: Any, given: Given) -> OptionField:
     kinds: dict[Any, Any] = {bool: "checkbox", int: "number", float: "number"}
     return OptionField(
         name,
-        details["help"],
+        described(option),
         "select" if choices else kinds.get(kind, "text"),
         [*texts, ""] if details["repeated"] else texts[-1:] or [""],
         "" if details["repeated"] or option.default is None else str(option.default),

@@ -31,6 +31,7 @@ from catalog.home import Home
 from jobs.operations import watch
 from jobs.scan.scan_progress import ScanProgress, WorkerProgress
 from jobs.service import pages, queries
+from jobs.service.api.parameters import MOST_REPEATED
 from jobs.service.application import make_application
 from jobs.service.pages.answers import KINDS_OF_QUESTIONS, QUESTIONS, Asked, make, with_options
 from jobs.service.pages.options import option_values, options_in
@@ -193,6 +194,16 @@ def test_an_option_may_be_given_several_times(client: TestClient) -> None:
     assert re.findall(r'name="metric"[^>]* value="(\w*)"', form_of(page)) == ["cka", "norm", ""]
     given = options_in("metric=cka&metric=norm&level=all", MetricCorrelations)
     assert option_values(MetricCorrelations, given) == {"metrics": ["cka", "norm"], "level": "all"}
+    for address in ("/questions/correlations", "/api/v1/questions/correlations"):
+        many = {"metric": [f"m{number}" for number in range(MOST_REPEATED + 1)]}
+        assert client.get(address, params=many).status_code in (400, 422), address
+
+
+def test_addresses_that_mean_the_same_have_the_same_page() -> None:
+    (answer,) = KINDS_OF_QUESTIONS["barycentres"]
+    one = options_in("clusters=2", answer)
+    assert one == (("clusters", "2"),)
+    assert options_in("seed=0&clusters=7&normalisation=relative&clusters=2", answer) == one
 
 
 def test_a_comparison_offers_the_rows_that_it_draws(client: TestClient, home: Home) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 import torch
 from torch import nn
 
+from survey.capture import pair_memory
 from survey.capture.forward import Capture
 from survey.capture.pair_memory import PairMemory
+from survey.out_of_memory import is_out_of_memory
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -32,3 +37,24 @@ def test_pairs_of_a_pass_lie_beside_each_other() -> None:
     blocks = {matrix.untyped_storage().data_ptr() for matrix in matrices if matrix is not None}
     assert len(matrices) == 6
     assert len(blocks) == 1
+
+
+def test_a_lack_of_memory_is_one_that_halves_the_micro_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def lacking(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(pair_memory, "mmap", lacking)
+    with pytest.raises(MemoryError) as lack:
+        PairMemory().copied(torch.ones(3, 3))
+    assert is_out_of_memory(lack.value)
+
+
+def test_a_forked_process_does_not_write_into_the_matrices_of_its_parent() -> None:
+    matrix = PairMemory().copied(torch.ones(3, 3)).numpy()
+    if not (child := os.fork()):
+        matrix.fill(7.0)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert matrix.max() == 1.0
