@@ -46,9 +46,10 @@ def options_in(query: str, declaration: type) -> Given:
     """
     given, pairs = list[tuple[str, str]](), tuple(parse_qsl(query))
     for option, _ in _options(declaration):
-        texts, name = _texts(address_name(option), pairs), address_name(option)
+        name = address_name(option)
+        texts = _texts(name, pairs)
         kept = dict.fromkeys(texts) if option.metadata["repeated"] else texts[-1:]
-        given += [(name, text) for text in kept if text != str(option.default)]
+        given += [(name, text) for text in kept if text != _default(option)]
     return tuple(given)
 
 
@@ -104,12 +105,18 @@ def _field(option: Field[Any], kind: Any, given: Given) -> OptionField:
         described(option),
         "select" if choices else kinds.get(kind, "text"),
         [*texts, ""] if details["repeated"] else texts[-1:] or [""],
-        "" if details["repeated"] or option.default is None else str(option.default),
+        _default(option),
         choices,
         details["minimum"],
         details["maximum"],
         "1" if kind is int else "any",
     )
+
+
+def _default(option: Field[Any]) -> str:
+    """Return what an option is by default, where that is a value."""
+    none = option.metadata["repeated"] or option.default is None
+    return "" if none else str(option.default)
 
 
 def _texts(name: str, given: Given) -> list[str]:

@@ -37,6 +37,7 @@ from jobs.service.pages.answers import KINDS_OF_QUESTIONS, QUESTIONS, Asked, mak
 from jobs.service.pages.options import option_values, options_in
 from jobs.service.pages.sql import _literal
 from jobs.service.settings import ServiceSettings
+from survey.errors import SettingsError
 from tests.analysis.figures.test_theme import EYES, XYZ, lab, linear
 from tests.analysis.homes import Builder
 
@@ -194,9 +195,12 @@ def test_an_option_may_be_given_several_times(client: TestClient) -> None:
     assert re.findall(r'name="metric"[^>]* value="(\w*)"', form_of(page)) == ["cka", "norm", ""]
     given = options_in("metric=cka&metric=norm&level=all", MetricCorrelations)
     assert option_values(MetricCorrelations, given) == {"metrics": ["cka", "norm"], "level": "all"}
-    for address in ("/questions/correlations", "/api/v1/questions/correlations"):
-        many = {"metric": [f"m{number}" for number in range(MOST_REPEATED + 1)]}
-        assert client.get(address, params=many).status_code in (400, 422), address
+    many = tuple(("metric", f"m{number}") for number in range(MOST_REPEATED))
+    assert len(option_values(MetricCorrelations, many)["metrics"]) == MOST_REPEATED
+    with pytest.raises(SettingsError):
+        option_values(MetricCorrelations, (*many, ("metric", "one more")))
+    refused = client.get("/questions/correlations", params=(*many, ("metric", "one more")))
+    assert refused.status_code == 400
 
 
 def test_addresses_that_mean_the_same_have_the_same_page() -> None:
@@ -204,6 +208,8 @@ def test_addresses_that_mean_the_same_have_the_same_page() -> None:
     one = options_in("clusters=2", answer)
     assert one == (("clusters", "2"),)
     assert options_in("seed=0&clusters=7&normalisation=relative&clusters=2", answer) == one
+    # No default is a text.
+    assert options_in("color_by=None", answer) == (("color_by", "None"),)
 
 
 def test_a_comparison_offers_the_rows_that_it_draws(client: TestClient, home: Home) -> None:
