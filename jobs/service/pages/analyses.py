@@ -20,16 +20,11 @@ from analysis.similarity.nearest_curves import nearest_curves
 from catalog.home import Home
 from jobs.service.dependencies import HomeOfService, RecentAnswersOfService, RendererOfService
 from jobs.service.first_copy import first_copy_made, require_first_copy
-from jobs.service.pages.answers import (
-    QUESTIONS,
-    Asked,
-    Made,
-    make,
-    make_data,
-    model_html,
-    with_options,
-)
+from jobs.service.pages.answers import Made, make, make_data
+from jobs.service.pages.asked import Asked
 from jobs.service.pages.options import Given, option_names, option_values, options_in
+from jobs.service.pages.questions import QUESTIONS, with_options
+from jobs.service.pages.runs import model_html
 from jobs.service.pages.selections import selection_of
 from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
 from jobs.service.problems import Refusal

@@ -6,16 +6,12 @@ from collections.abc import Iterable
 from urllib.parse import parse_qs, urlencode
 
 from analysis.data.selection import Selection
-from analysis.option_fields import address_name, option_fields
+from analysis.option_fields import addressed
+from jobs.service.pages.options import option_names, option_values, options_in
 from survey.errors import SettingsError, UnknownName
 
-#: The fields of a selection that hold globs, by their names in addresses.
-GLOBS = {
-    address_name(each): each.name for each in option_fields(Selection) if each.metadata["repeated"]
-}
-
-#: What else an address may name: random weights too, runs, and a metric.
-_OTHERS = ("untrained", "run", "metric")
+#: What else an address may name: runs, and a metric.
+_OTHERS = ("run", "metric")
 
 
 def selection_of(query: str, options: Iterable[str] = ()) -> Selection:
@@ -31,18 +27,16 @@ def selection_of(query: str, options: Iterable[str] = ()) -> Selection:
     Raises
     ------
     SettingsError
-        If it holds a name that means nothing.
+        If it holds a name that means nothing, or a value that its name does not allow.
     """
-    given, known = parse_qs(query), (*GLOBS, *_OTHERS, *options)
-    for name in set(given) - set(known):
+    known = (*option_names(Selection), *_OTHERS, *options)
+    for name in set(parse_qs(query)) - set(known):
         unknown = UnknownName("parameter", name, known)
         raise SettingsError(unknown.message, hint=unknown.hint)
-    globs = {field: tuple(given[name]) for name, field in GLOBS.items() if name in given}
-    return Selection(**globs, untrained="untrained" in given)  # type: ignore[arg-type]
+    return Selection(**option_values(Selection, options_in(query, Selection)))
 
 
 def query_of(selection: Selection) -> str:
     """Return the part of an address that names a selection, always written alike."""
-    names = {field: name for name, field in GLOBS.items()}
-    pairs = [(names[field], glob) for field, globs in selection.filters.items() for glob in globs]
-    return urlencode([*pairs, *([("untrained", "1")] if selection.untrained else [])])
+    given = {name: value for name, value in addressed(selection).items() if value}
+    return urlencode(given, doseq=True)

@@ -21,6 +21,7 @@ from fastapi.testclient import TestClient
 
 from analysis import signatures
 from analysis.answers.relations import MetricCorrelations
+from analysis.data.selection import Selection
 from analysis.figures import alignment_rows
 from analysis.figures.theme import PALETTE
 from analysis.option_fields import address_name, option_fields
@@ -33,8 +34,11 @@ from jobs.scan.scan_progress import ScanProgress, WorkerProgress
 from jobs.service import pages, queries
 from jobs.service.api.parameters import MOST_REPEATED
 from jobs.service.application import make_application
-from jobs.service.pages.answers import KINDS_OF_QUESTIONS, QUESTIONS, Asked, make, with_options
+from jobs.service.pages.answers import make
+from jobs.service.pages.asked import Asked
 from jobs.service.pages.options import option_values, options_in
+from jobs.service.pages.questions import KINDS_OF_QUESTIONS, QUESTIONS, with_options
+from jobs.service.pages.selections import query_of, selection_of
 from jobs.service.pages.sql import _literal
 from jobs.service.settings import ServiceSettings
 from survey.errors import SettingsError
@@ -201,6 +205,18 @@ def test_an_option_may_be_given_several_times(client: TestClient) -> None:
         option_values(MetricCorrelations, (*many, ("metric", "one more")))
     refused = client.get("/questions/correlations", params=(*many, ("metric", "one more")))
     assert refused.status_code == 400
+
+
+def test_addresses_give_a_selection_back() -> None:
+    selection = Selection(models=("a*", "b&c"), tags="epoch>=30", untrained=True)
+    assert selection_of(query_of(selection)) == selection
+    assert selection_of("model=a&model=a&untrained=0") == Selection(models="a")
+    assert query_of(Selection()) == ""
+    many = "&".join(f"family=f{number}" for number in range(MOST_REPEATED))
+    assert len(selection_of(many).families or ()) == MOST_REPEATED
+    for wrong in (f"{many}&family=more", "untrained=maybe"):
+        with pytest.raises(SettingsError):
+            selection_of(wrong)
 
 
 def test_addresses_that_mean_the_same_have_the_same_page() -> None:

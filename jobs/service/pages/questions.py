@@ -1,0 +1,82 @@
+"""The questions that have a page, and the page of each with a form of its options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from urllib.parse import parse_qsl
+
+from analysis.answers import ANSWERS, Answer
+from analysis.answers.columns import Table
+from analysis.report.elements import Link, Page, PageTable, Section
+from analysis.report.pages import missing_section, provenance_section
+from analysis.report.sections import PAGES, section_of
+from analysis.text import spaced
+from jobs.service.pages.asked import Asked
+from jobs.service.pages.material import ServiceMaterial
+from jobs.service.pages.options import option_form, option_values
+from jobs.service.pages.selections import query_of
+from jobs.service.pages.site import NAVIGATION
+from survey.errors import UnknownName
+
+#: The answers to each question: those of a page of a report, or one that is on none.
+KINDS_OF_QUESTIONS: dict[str, Sequence[type[Answer]]] = {
+    **PAGES,
+    **{each.name: (each,) for each in ANSWERS if not each.page},
+}
+
+#: Sections of a report that answer no question.
+_OTHERS = {"missing": missing_section, "provenance": provenance_section}
+
+
+def question(material: ServiceMaterial, asked: Asked) -> Page:
+    """Return the page of a question, answered with the options that are asked for."""
+    if make_section := _OTHERS.get(asked.name):
+        answered = make_section(material)
+    elif kinds := KINDS_OF_QUESTIONS.get(asked.name):
+        answers = [kind.of(material) for kind in kinds]
+        if asked.options:
+            answers = [kinds[0](material, **option_values(kinds[0], asked.options))]
+        answered = section_of(material, asked.name, _title(kinds), answers)
+        if answered.present and not kinds[0].caption:
+            answered = replace(answered, tables=(_whole_table(material, answers[0]),))
+    else:
+        raise UnknownName("question", asked.name, [*KINDS_OF_QUESTIONS, *_OTHERS])
+    page, declared = answered.page(), with_options(asked.name)
+    form = {
+        "options": option_form(declared, asked.options) if declared else [],
+        "selected": parse_qsl(query_of(asked.selection)),
+    }
+    values = {**page.values, **form}
+    return replace(page, template="question.html", link=_place(answered), values=values)
+
+
+def with_options(name: str) -> type[Answer] | None:
+    """Return the answer whose options a page takes: none where it has several answers."""
+    kinds = KINDS_OF_QUESTIONS.get(name, ())
+    return kinds[0] if len(kinds) == 1 else None
+
+
+def _whole_table(material: ServiceMaterial, answer: Answer) -> PageTable:
+    """Return what a terminal shows of an answer that no page of a report has."""
+    caption = _first_line(type(answer))
+    return material.table(Table(answer.name, caption, answer.rows, answer.columns))
+
+
+def _title(kinds: Sequence[type[Answer]]) -> str:
+    return kinds[0].title or spaced(kinds[0].name.replace("-", " ")).capitalize()
+
+
+def _first_line(kind: type[Answer]) -> str:
+    return (kind.__doc__ or "").partition("\n")[0]
+
+
+def _place(answered: Section) -> Link:
+    is_map = answered.name == "clusters"
+    return NAVIGATION[3] if is_map else Link(answered.title, f"questions/{answered.name}")
+
+
+#: Each question with its title, and with what it asks.
+QUESTIONS = [
+    (name, _title(kinds), _first_line(kinds[0])) for name, kinds in KINDS_OF_QUESTIONS.items()
+]
