@@ -23,11 +23,11 @@ from jobs.service.first_copy import first_copy_made, require_first_copy
 from jobs.service.pages.answers import Made, make, make_data
 from jobs.service.pages.asked import Asked
 from jobs.service.pages.options import Given, option_names, option_values, options_in
-from jobs.service.pages.questions import QUESTIONS, with_options
+from jobs.service.pages.questions import QUESTIONS, unanswered, with_options
 from jobs.service.pages.runs import model_html
 from jobs.service.pages.selections import selection_of
-from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
-from jobs.service.problems import Refusal
+from jobs.service.pages.site import NAVIGATION, PageRoute, page_response, problem_page
+from jobs.service.problems import Problem, Refusal
 from jobs.service.recent_answers import RecentAnswers, age_header
 from jobs.service.renderer import Renderer
 
@@ -177,9 +177,21 @@ def moved() -> Response:
     return RedirectResponse("/map", HTTPStatus.PERMANENT_REDIRECT)
 
 
-def _add(path: str, pages: _Pages, page: str = "") -> None:
+class _QuestionRoute(PageRoute):
+    """A route of a question: its problems are on a page with the options as they were given."""
+
+    async def explained(self, request: Request, problem: Problem) -> Response:
+        page = unanswered(request.path_params["name"], request.url.query)
+        if page is None:
+            return problem_page(request, problem)
+        return page_response(request, page.template, page.link, problem, **page.values)
+
+
+def _add(path: str, pages: _Pages, page: str = "", route: type[PageRoute] | None = None) -> None:
     """Add the routes of a page and of the files of its figures."""
-    router.add_api_route(f"{path}{page}" or "/", pages.page, dependencies=_SAYS)
+    router.add_api_route(
+        f"{path}{page}" or "/", pages.page, dependencies=_SAYS, route_class_override=route
+    )
     for folder in ("data", "figures"):
         router.add_api_route(f"{path}/{folder}/{{file}}", pages.file, dependencies=_WAITS)
 
@@ -187,7 +199,7 @@ def _add(path: str, pages: _Pages, page: str = "") -> None:
 _add("", _Pages("overview"))
 _add("/map", _Pages("question", "clusters"))
 _add("/compare", _Comparison("comparison", "affinity"))
-_add("/questions/{name}", _Pages("question"))
+_add("/questions/{name}", _Pages("question"), route=_QuestionRoute)
 _add("/models/{run}", _RunPages("signature"), "/signature")
 _add("/models/{run}/runs", _Repeats("runs"))
 router.add_api_route("/models/{run}/nearest", _NearestModels("nearest").page, dependencies=_SAYS)

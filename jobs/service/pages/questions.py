@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 from urllib.parse import parse_qsl
 
 from analysis.answers import ANSWERS, Answer
 from analysis.answers.columns import Table
+from analysis.data.selection import Selection
 from analysis.report.elements import Link, Page, PageTable, Section
 from analysis.report.pages import missing_section, provenance_section
 from analysis.report.sections import PAGES, section_of
 from analysis.text import spaced
 from jobs.service.pages.asked import Asked
 from jobs.service.pages.material import ServiceMaterial
-from jobs.service.pages.options import option_form, option_values
+from jobs.service.pages.options import (
+    Given,
+    option_form,
+    option_names,
+    option_values,
+    options_in,
+)
 from jobs.service.pages.selections import query_of
 from jobs.service.pages.site import NAVIGATION
 from survey.errors import UnknownName
@@ -42,13 +50,34 @@ def question(material: ServiceMaterial, asked: Asked) -> Page:
             answered = replace(answered, tables=(_whole_table(material, answers[0]),))
     else:
         raise UnknownName("question", asked.name, [*KINDS_OF_QUESTIONS, *_OTHERS])
-    page, declared = answered.page(), with_options(asked.name)
-    form = {
-        "options": option_form(declared, asked.options) if declared else [],
-        "selected": parse_qsl(query_of(asked.selection)),
-    }
-    values = {**page.values, **form}
+    page, selected = answered.page(), parse_qsl(query_of(asked.selection))
+    values = {**page.values, **_form(asked.name, asked.options, selected)}
     return replace(page, template="question.html", link=_place(answered), values=values)
+
+
+def unanswered(name: str, query: str) -> Page | None:
+    """Return the page of a question that is refused as it was asked; None where it has no options.
+
+    Parameters
+    ----------
+    name : str
+        The question's name.
+    query : str
+        The part of an address behind its question mark.
+    """
+    declared = with_options(name)
+    if declared is None:
+        return None
+    selecting = option_names(Selection)
+    selected = [(each, text) for each, text in parse_qsl(query) if each in selecting]
+    asked = Section("", name, _title([declared]))
+    values = _form(name, options_in(query, declared), selected)
+    return Page(_place(asked), "unanswered.html", values)
+
+
+def _form(name: str, options: Given, selected: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    declared = with_options(name)
+    return {"options": option_form(declared, options) if declared else [], "selected": selected}
 
 
 def with_options(name: str) -> type[Answer] | None:

@@ -179,8 +179,19 @@ def test_a_question_is_answered_with_the_options_of_its_form(client: TestClient)
     assert 'value="9"' in form_of(refused)
     # Without an answer the form is seen at once.
     assert "<details open>" in refused
-    assert client.get(f"{address}?clusters=0").status_code == 400
     assert client.get("/map?clusters=2").status_code == 400
+
+
+def test_a_refused_question_keeps_what_its_form_held(client: TestClient) -> None:
+    given = {"family": "F0", "normalisation": "raw", "clusters": "0", "no_such": "1"}
+    refused = client.get("/questions/barycentres", params=given)
+    assert refused.status_code == 400
+    form = form_of(refused.text)
+    assert re.findall(r'type="hidden" name="(\w+)" value="(\w+)"', form) == [("family", "F0")]
+    assert "<option selected>raw</option>" in form
+    assert 'name="clusters" aria-describedby="option-clusters-help" value="0"' in form
+    assert "<details open>" in refused.text
+    assert client.get("/questions/no_such").status_code == 404
 
 
 @pytest.mark.parametrize("question", [name for name, *_ in QUESTIONS if with_options(name)])
