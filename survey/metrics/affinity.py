@@ -121,6 +121,7 @@ def affinity(basis: CommonBasis, shrinkage: Shrinkage, ridge: Ridge) -> float:
     """
     before = basis.x.moments(shrinkage, ridge)
     after = basis.y.moments(shrinkage, ridge)
+    basis = basis.condensed(before)
     mapped = transported(basis, before, after)
     return 1.0 - math.sqrt(assignment_cost(mapped, basis.outputs) / (2.0 * after.trace))
 
@@ -162,8 +163,8 @@ def _plain(pair: Pair) -> float:
 
 def _basis(pair: Pair) -> CommonBasis:
     if pair.ridge == "relative":
-        return CommonBasis(pair.x.in_range, pair.y.in_range)
-    return CommonBasis(pair.x, pair.y)
+        return CommonBasis.of(pair.x.in_range, pair.y.in_range)
+    return CommonBasis.of(pair.x, pair.y)
 
 
 _AFFINITY = Quantity(

@@ -8,6 +8,7 @@ them all. Torch is imported where it computes, as in metrics.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -26,53 +27,89 @@ if TYPE_CHECKING:
 #: to five times slower, keeps the identity's score within 1e-7 of 1. Shrunk inputs lie below.
 NEARLY_SINGULAR = 1e7
 
+#: Share of the identity's part of a variance under which what comes beside it is left out: it moves
+#: T by half of that.
+_WEAK = 1e-10
 
+#: Share of the directions that must be left for a smaller basis to save more than it takes.
+_WORTH_IT = 0.85
+
+
+@dataclass(frozen=True)
 class CommonBasis:
-    """Inputs and outputs in one orthonormal basis of r <= 2 n directions.
+    """Inputs and outputs in one orthonormal basis of r <= 2 n directions."""
 
-    The first of the directions are those of X's singular vectors. Where c > n there are 2 n or c,
-    whichever is less: off the span of all rows both covariances are multiples of the identity, so
-    that T is a number there and the rows vanish. Leaving that complement out is exact.
+    #: Inputs and outputs themselves.
+    x: Rows
+    y: Rows
+    #: Sums of squares of the inputs along the first k directions, singular vectors of X.
+    scatters: torch.Tensor
+    #: Coordinates of the centred inputs along the first m >= k directions, n x m; along all others
+    #: they are 0.
+    inputs: torch.Tensor
+    #: Coordinates of the centred outputs, n x r.
+    outputs: torch.Tensor
 
-    Parameters
-    ----------
-    x, y : Rows
-        Inputs and outputs, with equal n and c.
-    """
+    @classmethod
+    def of(cls, x: Rows, y: Rows) -> CommonBasis:
+        """Return the basis of all directions of X.
 
-    def __init__(self, x: Rows, y: Rows) -> None:
-        self.x, self.y = x, y
+        Where c > n there are 2 n or c, whichever is less: off the span of all rows both covariances
+        are multiples of the identity, so that T is a number there and the rows vanish. Leaving that
+        complement out is exact.
 
-    @cached_property
-    def _parts(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        Parameters
+        ----------
+        x, y : Rows
+            Inputs and outputs, with equal n and c.
+        """
         import torch
 
-        x, y, n = self.x, self.y, self.x.images
+        n = x.images
         if x.channels <= n:
             values, vectors = x.directions
-            return values, x.turned, y.centred @ vectors
+            return cls(x, y, values.clamp_min(0.0), x.turned, y.centred @ vectors)
         # Of rows = R' Q', R' are the coordinates: the basis itself is never made. X fills the
         # first n directions, which are then turned into its singular vectors.
         triangle = torch.linalg.qr(torch.cat([x.centred, y.centred]).T, mode="r").R
         first = triangle[:n, :n]
         values, vectors = torch.linalg.eigh(first @ first.T, UPLO="U")
         outputs = torch.cat([triangle[:n, n:].T @ vectors, triangle[n:, n:].T], dim=1)
-        return values, first.T @ vectors, outputs
+        return cls(x, y, values.clamp_min(0.0), first.T @ vectors, outputs)
 
-    @property
-    def scatters(self) -> torch.Tensor:
-        """Sums of squares of the inputs along the first m = min(n, c) directions."""
-        return self._parts[0].clamp_min(0.0)
+    def condensed(self, before: Moments) -> CommonBasis:
+        """Return a basis of k + n + 1 directions where X fills k beside the identity's share.
 
-    @property
-    def inputs(self) -> torch.Tensor:
-        """Coordinates of the centred inputs along these, n x m; along all others they are 0."""
-        return self._parts[1]
+        A narrow layer before the site leaves rounding alone along X's other directions. There its
+        covariance is a multiple of the identity, and what is left of Y has rank n at most. Off that
+        T is a number: one direction holds the length of what is left of each row of X.
 
-    @property
-    def outputs(self) -> torch.Tensor:
-        """Coordinates of the centred outputs, n x r."""
-        return self._parts[2]
+        Parameters
+        ----------
+        before : Moments
+            The inputs' covariance.
+        """
+        import torch
+
+        (n, m), r = self.inputs.shape, self.outputs.shape[1]
+        # The weakest are first.
+        weak = int((before.gram_weight * self.scatters <= _WEAK * before.identity_weight).sum())
+        if m - weak + n >= _WORTH_IT * r:
+            return self
+        strong, slight = self.inputs[:, weak:], self.inputs[:, :weak]
+        rest = torch.cat([self.outputs[:, :weak], self.outputs[:, m:]], dim=1)
+        turn, triangle = torch.linalg.qr(rest.T)
+        turned = slight @ turn[:weak]
+        left = slight.square().sum(dim=1) - turned.square().sum(dim=1)
+        inputs = [strong, turned, left.clamp_min(0.0).sqrt()[:, None]]
+        outputs = [self.outputs[:, weak:m], triangle.T, torch.zeros_like(left)[:, None]]
+        return CommonBasis(
+            self.x,
+            self.y,
+            self.scatters[weak:],
+            torch.cat(inputs, dim=1),
+            torch.cat(outputs, dim=1),
+        )
 
     @cached_property
     def output_gram(self) -> torch.Tensor:

@@ -38,7 +38,7 @@ SHIFTED_RELU = {-2.0: 0.1642, -1.0: 0.3728, 1.0: 0.8291, 2.0: 0.9480, 4.0: 0.998
 
 
 def raw(x: torch.Tensor, y: torch.Tensor, shrinkage: str, ridge: str = "relative") -> float:
-    return affinity(CommonBasis(Rows(x), Rows(y)), shrinkage, ridge)  # type: ignore[arg-type]
+    return affinity(CommonBasis.of(Rows(x), Rows(y)), shrinkage, ridge)  # type: ignore[arg-type]
 
 
 def test_agrees_with_the_slow_dense_computation(subtests: pytest.Subtests) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 from scipy.optimize import linear_sum_assignment
 
-from survey.metrics.moments import Rows
+from survey.metrics.moments import Moments, Rows
 from survey.metrics.transport import (
     CommonBasis,
     assignment_cost,
@@ -20,19 +20,56 @@ from survey.metrics.transport import (
 from tests.survey.metrics.pairs import coloured, normal
 
 
-@pytest.mark.parametrize(("n", "c"), [(60, 7), (30, 30), (20, 30), (12, 50)])
-def test_inputs_are_mapped_as_by_the_dense_matrices(n: int, c: int) -> None:
-    x, y = Rows(coloured(n, c)), Rows(coloured(n, c).relu() + 0.1 * normal(n, c, 3))
-    basis = CommonBasis(x, y)
-    before, after = (rows.moments("ledoit-wolf", "relative") for rows in (x, y))
+def dense(before: Moments, after: Moments) -> np.ndarray:
+    """Return the inner products of the mapped inputs with the outputs, from c x c matrices."""
     sx, sy = (m.covariance(m.rows.centred.T @ m.rows.centred).numpy() for m in (before, after))
     root = sqrtm(sx)
     inverse = np.linalg.inv(root)
-    mapped = x.centred.numpy() @ inverse @ sqrtm(root @ sy @ root) @ inverse
+    mapped = before.rows.centred.numpy() @ inverse @ sqrtm(root @ sy @ root) @ inverse
+    inner: np.ndarray = mapped @ after.rows.centred.numpy().T
+    return inner
+
+
+@pytest.mark.parametrize(("n", "c"), [(60, 7), (30, 30), (20, 30), (12, 50)])
+def test_inputs_are_mapped_as_by_the_dense_matrices(n: int, c: int) -> None:
+    x, y = Rows(coloured(n, c)), Rows(coloured(n, c).relu() + 0.1 * normal(n, c, 3))
+    basis = CommonBasis.of(x, y)
+    before, after = (rows.moments("ledoit-wolf", "relative") for rows in (x, y))
     # Bases differ by a rotation, which inner products with the outputs do not see.
     found = transported(basis, before, after) @ basis.outputs.T
-    assert np.allclose(found.numpy(), mapped @ y.centred.numpy().T, atol=1e-9)
+    assert np.allclose(found.numpy(), dense(before, after), atol=1e-9)
     assert torch.allclose(basis.outputs @ basis.outputs.T, y.centred @ y.centred.T, atol=1e-12)
+    assert basis.condensed(before) is basis
+
+
+@pytest.mark.parametrize("affine", [False, True])
+def test_a_narrow_layer_before_a_site_leaves_a_small_basis(affine: bool) -> None:
+    n, c, narrow = 40, 120, 5
+    wide = normal(n, narrow) @ normal(narrow, c, 1)
+    x = (wide + 1e-7 * wide.std() * normal(n, c, 2)).float().double()
+    inputs, outputs = Rows(x), Rows(2 * x if affine else x.relu())
+    before, after = (rows.moments("ledoit-wolf", "relative") for rows in (inputs, outputs))
+    basis = CommonBasis.of(inputs, outputs)
+    small = basis.condensed(before)
+    assert (basis.outputs.shape, small.outputs.shape) == ((n, 2 * n), (n, narrow + n + 1))
+    mapped = transported(small, before, after)
+    assert np.allclose((mapped @ small.outputs.T).numpy(), dense(before, after), atol=1e-8)
+    costs = [assignment_cost(transported(b, before, after), b.outputs) for b in (basis, small)]
+    scores = [1 - (cost / (2 * after.trace)) ** 0.5 for cost in costs]
+    assert scores[1] == pytest.approx(scores[0], abs=1e-9)
+
+
+def test_inputs_off_the_span_of_the_outputs_keep_their_length() -> None:
+    x = normal(20, 35, 246235)
+    inputs, outputs = Rows(x), Rows(torch.tanh(x) + 0.1 * normal(20, 35, 246236))
+    before, after = (rows.moments("ledoit-wolf", "relative") for rows in (inputs, outputs))
+    # Shrunk to the identity: all directions are weak, and none is small.
+    assert before.gram_weight == 0
+    basis = CommonBasis.of(inputs, outputs)
+    small = basis.condensed(before)
+    assert small.outputs.shape[1] < basis.outputs.shape[1]
+    costs = [assignment_cost(transported(b, before, after), b.outputs) for b in (basis, small)]
+    assert costs[1] == pytest.approx(costs[0], rel=1e-12)
 
 
 def test_the_best_pairing_may_not_be_the_given_one() -> None:
