@@ -79,7 +79,7 @@ bench: $(STAMP)  ## Print speed beside its targets, an hour (PHOTOGRAPHS=FOLDER)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m bench.targets \
 	  $(or $(PHOTOGRAPHS),$(error PHOTOGRAPHS=FOLDER names 512 pictures or more, by class))
 
-docs: $(STAMP)  ## Write docs/cli.md, docs/metrics.md and docs/schema.md again from the code
+docs: $(STAMP)  ## Write docs/cli.md, schema.md, metrics.md and measures.md again from the code
 	@$(BIN)/python -m docs.generate.cli_page > docs/cli.md
 	@$(BIN)/python -m docs.generate.schema_page > docs/schema.md
 	@$(BIN)/python -m docs.generate.metrics_page > docs/metrics.md

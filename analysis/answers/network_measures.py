@@ -46,7 +46,7 @@ class NetworkMeasures(Answer):
     caption = "Each measure with statistics of the signature and with top-1 accuracy."
     method = (
         "A measure is a number of a network as a whole. A point is an"
-        " architecture, with the mean over its checkpoints, random weights left out. The"
+        " architecture, with the mean over its checkpoints. The"
         " correlation given depth, width and sparsity is that of what least-squares fits on them"
         " leave: on the logarithms of the layers with weights on the longest path and of the"
         " median site's channels, and on the mean share of outputs near zero. p permutes families,"
@@ -98,12 +98,16 @@ class NetworkMeasures(Answer):
         return of_them
 
     def details(self) -> Sequence[str]:
-        """Return how many values are missing, for the reasons that most of them have."""
+        """Return whether random weights count, and the commonest reasons of missing values."""
         lacking = self._scores[self._scores["value"].isna()]
         pairs = Counter(zip(lacking["measure"], lacking["reason"], strict=True))
+        weights = "count" if self.material.selection.takes_untrained else "are left out"
         return [
-            f"{counted(count, 'run')} without {spaced(measure)}: {reason}"
-            for (measure, reason), count in pairs.most_common(MOST_REASONS)
+            f"Random weights {weights}.",
+            *(
+                f"{counted(count, 'run')} without {spaced(measure)}: {reason}"
+                for (measure, reason), count in pairs.most_common(MOST_REASONS)
+            ),
         ]
 
     def tables(self) -> Iterator[Table]:

@@ -40,7 +40,7 @@ class MetricCorrelations(Answer):
     caption = _LEVELS["family"]
     method = (
         "Pearson's correlation over the sites of a model between its affinity score and each other"
-        " metric; for a family and for all, the mean over architectures, random weights left out,"
+        " metric; for a family and for all, the mean over architectures,"
         " with its deviation (Tables 1 and 2 of arXiv:2310.11439). Sites next to each other, or in"
         " the same place of their blocks, are alike: the interval and the p of a model are those of"
         " as many independent sites as its sites are worth (effective n)."

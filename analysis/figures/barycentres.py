@@ -30,7 +30,7 @@ def barycentre_rows(barycentres: Barycentres) -> pd.DataFrame:
     Parameters
     ----------
     barycentres : Barycentres
-        From ``analysis.similarity.clusters.kmeans``.
+        From ``analysis.similarity.kmeans.kmeans``.
 
     Returns
     -------

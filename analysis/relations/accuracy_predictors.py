@@ -122,7 +122,7 @@ def statistics(scores: pd.DataFrame) -> pd.DataFrame:
     table = by_run.agg(["mean", "median", "min", "max"]).assign(std=by_run.std(ddof=0))
     for name in ("mean", "median"):
         table[f"max/{name}"] = table["max"] / table[name].where(table[name] > 0)
-    return table
+    return table[list(STATISTICS)]
 
 
 def known_accuracies(known: pd.DataFrame, accuracy: Accuracy) -> pd.DataFrame:

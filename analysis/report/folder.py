@@ -7,13 +7,13 @@ its name at the end.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from catalog.backup.folder import held_folder
 from catalog.bounds import read_json
 from survey.errors import SettingsError
 
@@ -47,7 +47,7 @@ def report_folder(out: Path, about: Mapping[str, Any]) -> Iterator[Write]:
         If something else lies there, it cannot be written, or a file's name leads out of it.
     """
     out = out.absolute()
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    partial = out.with_name(f".{out.name}.partial")
     names: list[str] = []
 
     def write(name: str, content: str | bytes) -> None:
@@ -60,32 +60,42 @@ def report_folder(out: Path, about: Mapping[str, Any]) -> Iterator[Write]:
         names.append(name)
 
     require_free(out)
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
+    with ExitStack() as stack:
         with _unwritable(out):
-            partial.mkdir()
-        yield write
-        marker = {"kind": KIND, **about, "files": sorted({*names, MARKER})}
-        with _unwritable(out):
-            write(MARKER, json.dumps(marker, indent=1, ensure_ascii=False) + "\n")
-            _replace(out, partial)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+            # What a killed process left is emptied.
+            stack.enter_context(held_folder(partial, "report"))
+            _put_back(out)
+        try:
+            yield write
+            marker = {"kind": KIND, **about, "files": sorted({*names, MARKER})}
+            with _unwritable(out):
+                write(MARKER, json.dumps(marker, indent=1, ensure_ascii=False) + "\n")
+                _replace(out, partial)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def _replace(out: Path, partial: Path) -> None:
     # Asked again: minutes have passed since.
     require_free(out)
-    old = out.with_name(f".{out.name}.{os.getpid()}.old")
-    if out.exists():
-        out.rename(old)
     try:
+        if out.exists():
+            out.rename(_earlier(out))
         partial.rename(out)
-    except OSError:
-        if old.exists():
-            old.rename(out)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+    finally:
+        _put_back(out)
+
+
+def _earlier(out: Path) -> Path:
+    return out.with_name(f".{out.name}.old")
+
+
+def _put_back(out: Path) -> None:
+    """Let the earlier report be there again if no other took its place; else remove it."""
+    if out.exists():
+        shutil.rmtree(_earlier(out), ignore_errors=True)
+    elif _earlier(out).exists():
+        _earlier(out).rename(out)
 
 
 def require_free(out: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
 
 from analysis.text import number
@@ -14,16 +12,14 @@ LABELS = ("family", "family_group")
 _COLUMNS = ("label", "n", "clusters", "labels", "adjusted_rand", "adjusted_mutual_information")
 
 
-def agreement(table: pd.DataFrame, labels: Sequence[str] = LABELS) -> pd.DataFrame:
+def agreement(table: pd.DataFrame) -> pd.DataFrame:
     """Return how far clusters agree with labels, beyond what chance gives.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        One row a model: ``cluster`` and the labels' columns. Models without a label are left out
-        of its row, and those that are alone with theirs: a family of one is no family.
-    labels : sequence of str
-        Columns to compare with.
+        One row a model: ``cluster`` and the columns of ``LABELS``. Models without a label are left
+        out of its row, and those that are alone with theirs: a family of one is no family.
 
     Returns
     -------
@@ -41,7 +37,7 @@ def agreement(table: pd.DataFrame, labels: Sequence[str] = LABELS) -> pd.DataFra
     .. [2] N. X. Vinh, J. Epps, J. Bailey, "Information theoretic measures for clusterings
        comparison", JMLR 11 (2010), 2837-2854.
     """
-    rows = [_row(table, label) for label in labels if label in table]
+    rows = [_row(table, label) for label in LABELS if label in table]
     return pd.DataFrame(rows, columns=list(_COLUMNS))
 
 

@@ -57,9 +57,8 @@ class Device:
     recorded: list[list[PooledPair]]
     #: Seconds of a micro-batch.
     seconds: float
-    #: When it will have done what was enqueued, and how long it has worked.
+    #: When it will have done what was enqueued.
     free_at: float = 0.0
-    worked: float = 0.0
     #: Passes enqueued.
     passes: int = 0
 
@@ -70,7 +69,6 @@ class Device:
     def forward(self, _: torch.Tensor) -> tuple[None, list[PooledPair]]:
         """Enqueue a pass; return what it will give."""
         self.free_at = max(self.free_at, time.perf_counter()) + self.seconds
-        self.worked += self.seconds
         self.passes += 1
         return None, self.recorded[(self.passes - 1) % len(self.recorded)]
 

@@ -40,7 +40,7 @@ def appearing_folder(path: Path, what: str) -> Iterator[Path]:
     fresh = path.with_name(path.name + UNFINISHED)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _held(fresh, what):
+        with held_folder(fresh, what):
             try:
                 yield fresh
                 for folder in (*(each for each in fresh.rglob("*") if each.is_dir()), fresh):
@@ -73,8 +73,14 @@ def require_nothing(path: Path, what: str) -> None:
 
 
 @contextmanager
-def _held(folder: Path, what: str) -> Iterator[None]:
-    """Hold an empty folder for this process: the lock ends with it, however it ends."""
+def held_folder(folder: Path, what: str) -> Iterator[None]:
+    """Hold an empty folder for this process: the lock ends with it, however it ends.
+
+    Raises
+    ------
+    SettingsError
+        If another process holds it.
+    """
     folder.mkdir(exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import ColumnElement, Table, Update, delete, update
+from sqlalchemy import ColumnElement, Table, Update, delete, select, update
 
 from catalog.registry.claims import Claims
 from catalog.registry.database import portions, values_of
@@ -150,6 +150,14 @@ class Schedules(Claims[Tick]):
         unsettled = TICKS.c.state.in_(("waiting", "running"))
         return self._oldest_first(TICKS.c.schedule_id == schedule.id, unsettled)
 
+    def first_claim(self, schedule: Schedule, after: datetime) -> datetime | None:
+        """Return when the first tick was claimed of those that had not ended at a moment."""
+        first = select(TICKS.c.claimed_at).where(
+            TICKS.c.schedule_id == schedule.id, TICKS.c.state != "skipped", _not_ended(after)
+        )
+        with self.database.transaction() as connection:
+            return connection.execute(first.order_by(TICKS.c.claimed_at).limit(1)).scalar()
+
     def overlapping(self, tick: Tick) -> list[Tick]:
         """Return earlier ticks that were claimed, and not settled, when this one fell due."""
         return self._oldest_first(
@@ -157,11 +165,15 @@ class Schedules(Claims[Tick]):
             TICKS.c.id != tick.id,
             TICKS.c.state != "skipped",
             TICKS.c.claimed_at < tick.due_at,
-            TICKS.c.ended_at.is_(None) | (TICKS.c.ended_at > tick.due_at),
+            _not_ended(tick.due_at),
         )
 
     def _oldest_first(self, *conditions: ColumnElement[bool]) -> list[Tick]:
         return self._rows(*conditions, order=[TICKS.c.due_at])
+
+
+def _not_ended(moment: datetime) -> ColumnElement[bool]:
+    return TICKS.c.ended_at.is_(None) | (TICKS.c.ended_at > moment)
 
 
 def _update(schedule: Schedule, condition: ColumnElement[bool]) -> Update:

@@ -5,6 +5,7 @@ A submission that waits is taken by one process; see ``catalog.registry.claims``
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
@@ -28,16 +29,18 @@ class Submissions(Claims[Submission]):
     row: ClassVar[type[Any]] = Submission
     waiting: ClassVar[str] = "queued"
 
-    def add(self, survey_id: int, now: datetime) -> Submission:
-        """Submit a declared survey; one that is not over yet is returned as it is."""
+    def add(
+        self, survey_id: int, now: datetime, same: Sequence[SubmissionState] = OPEN
+    ) -> Submission:
+        """Submit a declared survey; one of it in these states is returned as it is."""
         new = insert(SUBMISSIONS).returning(SUBMISSIONS.c.id)
         with self.database.transaction() as connection:
-            same = select(SUBMISSIONS.c.id).where(
+            known = select(SUBMISSIONS.c.id).where(
                 SUBMISSIONS.c.survey_id == survey_id,
-                SUBMISSIONS.c.state.in_(OPEN),
+                SUBMISSIONS.c.state.in_(same),
                 SUBMISSIONS.c.cancel_at.is_(None),
             )
-            number = connection.execute(same).scalar()
+            number = connection.execute(known).scalar()
             if number is None:
                 values = {"survey_id": survey_id, "state": "queued", "submitted_at": now}
                 added = new.values(**values, claim=0, losses=0)

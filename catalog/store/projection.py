@@ -217,7 +217,8 @@ class Projection:
 
     def _changes(self, store: duckdb.DuckDBPyConnection) -> tuple[list[str], list[str]]:
         """Return which runs changed, and which are gone; copy the measures of whole networks."""
-        facts = "run_id, attempt, status, finished_at"
+        # An accuracy may be expected of a run when it has long finished.
+        facts = "run_id, attempt, status, finished_at, expected_top1, expected_source, suspicion"
         with self._connection.cursor() as mine:
             mine.register("stored", store.sql(f"SELECT {facts} FROM runs").to_arrow_table())
             # Few, and added to runs that stay as they are otherwise.

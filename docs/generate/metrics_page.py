@@ -50,7 +50,7 @@ def _described(quantity: Quantity) -> list[str]:
     return [
         f"`{quantity.name}`",
         quantity.sentence,
-        f"`{quantity.formula}`".replace("|", "\\|"),
+        f"`{quantity.formula}`",
         range_text(quantity.low, quantity.high),
         quantity.unit,
         _DIRECTIONS[quantity.direction],

@@ -7,5 +7,6 @@ from collections.abc import Iterable, Sequence
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in Markdown, without a last line's end."""
-    first, *others = (f"| {' | '.join(cells)} |" for cells in (head, *rows))
+    escaped = ([cell.replace("|", "\\|") for cell in cells] for cells in (head, *rows))
+    first, *others = (f"| {' | '.join(cells)} |" for cells in escaped)
     return "\n".join([first, "|" + "---|" * len(head), *others])

@@ -48,12 +48,12 @@ def retry(
 def cancel(
     *,
     runs: list[str] | None = _runs(),
-    all_: bool = option(False, "Cancel all jobs that are not done.", flags=("--all",)),
+    all_: bool = option(False, "Cancel all jobs that wait or run.", flags=("--all",)),
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Cancel jobs: a running scan stops their workers. Finished batches are kept."""
     if not _move(home, "cancelled", "cancelled; survey retry undoes this", runs, everything=all_):
-        say("nothing to cancel: every job is done")
+        say("nothing to cancel: no job waits or runs")
 
 
 @verb

@@ -106,4 +106,5 @@ def _line(survey: SurveyStanding, client: ServiceClient) -> str:
     if survey.state == "done":
         counts = f"{survey.measured} measured, {survey.failed} failed"
         return f"{title}, {counts}, {survey.skipped} skipped"
-    return title
+    # A service may not be allowed to run it.
+    return f"{title}: {survey.reason}" if survey.state == "queued" and survey.reason else title

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -152,18 +153,31 @@ class _Display(Reporter):
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        #: Of each run, the images that it lacked at first, and the batches measured since.
+        self._lacking: dict[str, int] = {}
+        self._measured: dict[str, set[int]] = {}
 
     def planned(self, plan: Plan) -> None:
         for line in opening(plan).split("\n"):
             self._print(line)
 
     def started(self, devices: Devices, estimates: Mapping[str, Estimate]) -> None:
+        self._lacking = {run: each.images for run, each in estimates.items()}
+        self._measured = {}
         self._print(workers_line(devices))
         if line := measures_line(estimates):
             self._print(line)
 
     def warned(self, warning: str) -> None:
         self._print(f"warning: {warning}")
+
+    def _done_with(self, job: Job, event: BatchRecord) -> int:
+        """Return how many batches of a job are done; workers may measure parts of it at once."""
+        measured = self._measured.setdefault(job.run_id, set())
+        measured.add(event.batch.batch)
+        lacking = self._lacking.get(job.run_id, job.images)
+        before = batches_of(job) - math.ceil(lacking / job.settings.score_images)
+        return before + len(measured)
 
     def _print(self, line: str) -> None:
         self._console.print(printable(line), soft_wrap=True)
@@ -205,7 +219,7 @@ class _Bars(_Display):
             line = self._line(self._hosts[attempt])
             self._bars.update(line, description=printable(under_way(job, event)))
         elif isinstance(event, BatchRecord):
-            line, done = self._line(self._hosts[attempt]), event.batch.batch + 1
+            line, done = self._line(self._hosts[attempt]), self._done_with(job, event)
             self._bars.update(line, completed=done, description=printable(job.title))
         else:
             self._print(closing(job, event))
@@ -254,9 +268,9 @@ class _Lines(_Display):
                 self._next_line[event.run_id] = time.monotonic() + PLAIN_INTERVAL_SECONDS
                 self._print(f"measure {job.run_id} {under_way(job, event)}")
         elif isinstance(event, BatchRecord):
+            done, total = self._done_with(job, event), batches_of(job)
             if time.monotonic() >= self._next_line.get(event.run_id, 0.0):
                 self._next_line[event.run_id] = time.monotonic() + PLAIN_INTERVAL_SECONDS
-                done, total = event.batch.batch + 1, batches_of(job)
                 left = format_duration(event.batch.seconds * (total - done))
                 line = f"batch   {job.run_id} {job.title}: {done} of {total}"
                 self._print(f"{line}, about {left} left" if done < total else line)

@@ -29,8 +29,9 @@ GRACE_SECONDS = 60.0
 #: The origin of a schedule that was added over HTTP: it may name no files but those allowed.
 ORIGIN = "HTTP"
 
-#: Missed due times that are kept as skipped: a home that was off for a year needs no more.
-MOST_SKIPPED = 100
+#: Missed due times that are kept as skipped, and that are run where all are to be: a home that was
+#: off for a year needs no more.
+MOST_SKIPPED, MOST_RUN = 100, 1000
 
 #: The fields of a cron expression and what each may hold.
 FIELDS = {
@@ -172,8 +173,9 @@ def by_policy(
         How late a due time may be seen and still count as seen in time.
     """
     if missed == "all":
-        return [Due(moment) for moment in times]
-    if missed == "latest":
+        wanted = set(times[-MOST_RUN:])
+        reason = f"missed: the newest {MOST_RUN:,} are run"
+    elif missed == "latest":
         wanted = set(times[-1:])
         reason = "missed: the newest is run in its place"
     else:

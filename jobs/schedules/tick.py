@@ -185,9 +185,13 @@ def look(schedules: Schedules, now: datetime, grace_seconds: float = GRACE_SECON
 
 
 def _apply_overlap(schedules: Schedules, schedule: Schedule, now: datetime) -> None:
-    for later in schedules.open_ticks(schedule):
-        # A tick that was taken before keeps its place.
-        if later.state != "waiting" or later.claim:
+    # A tick that was taken before keeps its place.
+    open_ticks = schedules.open_ticks(schedule)
+    waiting = [each for each in open_ticks if each.state == "waiting" and not each.claim]
+    # What was missed together was claimed together, and does not overlap.
+    first = schedules.first_claim(schedule, waiting[0].due_at) if waiting else None
+    for later in waiting:
+        if first is None or later.due_at <= first:
             continue
         for former in schedules.overlapping(later):
             if former.ended_at is not None and former.ended_at > now + AHEAD:

@@ -17,8 +17,8 @@ from jobs.service.receivers import NotAccepted, Receiver
 from survey.errors import StoreError
 
 #: Seconds between two looks for events; the longest between two tries, which double; and how many
-#: tries there are: over a week.
-LOOK_SECONDS, LONGEST_SECONDS, MOST_TRIES = 1.0, 3600.0, 200
+#: tries there are: over a week, as a wait is three quarters of that on average.
+LOOK_SECONDS, LONGEST_SECONDS, MOST_TRIES = 1.0, 3600.0, 260
 
 #: Seconds that a stop waits for what is being sent.
 _STOP_SECONDS = 2.0

@@ -44,17 +44,20 @@ class DriverFile:
     def __init__(self, home: Home) -> None:
         self._path = home.driver_state
         self._last: DriverState | None = None
+        self._written = False
 
     def write(self, state: Literal["idle", "waiting", "running"], doing: str, reason: str) -> bool:
         """Write what the driver does; return whether that is something new."""
         new = DriverState(_this_process(), state, doing, reason, time.time())
-        if self._last == replace(new, since=self._last.since if self._last else 0.0):
-            return False
-        self._last = new
-        # What it does goes on although nobody can read of it.
+        is_new = not self._last or self._last != replace(new, since=self._last.since)
+        if is_new:
+            self._last, self._written = new, False
+        # What it does goes on although nobody can read of it; it is tried again.
         with suppress(OSError):
-            write_progress(self._path, self._last)
-        return True
+            if not self._written:
+                write_progress(self._path, self._last or new)
+                self._written = True
+        return is_new
 
 
 def driver_state(home: Home) -> DriverState:

@@ -49,7 +49,7 @@ def feed(events: Sequence[EventRow], url: str, first_id: str | None) -> bytes:
         _add(entry, "updated", event.happened_at.isoformat())
         ElementTree.SubElement(entry, "category", term=event.kind)
         ElementTree.SubElement(
-            entry, "link", rel="alternate", href=url.replace(".atom", f"/{event.id}")
+            entry, "link", rel="alternate", href=f"{url.removesuffix('.atom')}/{event.id}"
         )
         _add(entry, "content", json.dumps(shown["data"], indent=1), type="text")
     text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)

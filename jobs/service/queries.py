@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
 from http import HTTPStatus
 from subprocess import Popen
@@ -52,15 +52,15 @@ class Queries:
         #: Queries take long: in the threads of all requests they would keep readers waiting.
         self._threads = ThreadPoolExecutor(limits.sql_at_once, "query")
         self._present = 0
-        #: Processes that wait for a query, and whether there are to be any.
+        #: Processes that wait for a query, those that start, and whether there are to be any.
         self._waiting: deque[Popen[bytes]] = deque()
+        self._starting: set[Future[Popen[bytes]]] = set()
         self._keeps = False
 
     def prepare(self) -> None:
         """Keep as many processes ready as queries may run: they have their libraries loaded."""
         self._keeps = True
-        for _ in range(self._limits.sql_at_once):
-            self._threads.submit(self._start)
+        self._refill()
 
     def close(self) -> None:
         """End the processes that wait."""
@@ -70,8 +70,18 @@ class Queries:
             with self._waiting.pop() as process:
                 process.kill()
 
-    def _start(self) -> None:
-        self._waiting.append(query_process(NICENESS))
+    def _refill(self) -> None:
+        """Start processes until as many wait as queries may run."""
+        present = len(self._waiting) + len(self._starting)
+        for _ in range(self._limits.sql_at_once - present if self._keeps else 0):
+            future = self._threads.submit(query_process, NICENESS)
+            self._starting.add(future)
+            future.add_done_callback(self._started)
+
+    def _started(self, future: Future[Popen[bytes]]) -> None:
+        if not future.cancelled() and not future.exception():
+            self._waiting.append(future.result())
+        self._starting.discard(future)
 
     def _ready(self) -> Popen[bytes] | None:
         """Return a process that waits, if there is one."""
@@ -80,8 +90,8 @@ class Queries:
             if process.poll() is None:
                 return process
             with process:
-                # It was ended by others: its pipes are closed, and another takes its place.
-                self._threads.submit(self._start)
+                # It was ended by others: its pipes are closed.
+                pass
         return None
 
     @asynccontextmanager
@@ -145,8 +155,7 @@ class Queries:
                     loop = asyncio.get_running_loop()
                     await loop.run_in_executor(self._threads, self._collect, query, result)
             finally:
-                if self._keeps:
-                    self._threads.submit(self._start)
+                self._refill()
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

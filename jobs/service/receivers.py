@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, get_args
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from catalog.registry.rows import EventKind, EventRow
 from jobs.operations.server_paths import without_folders
@@ -152,8 +152,11 @@ class Webhook:
             raise NotAccepted(f"it answered {status}")
 
     def _headers(self, event: EventRow, body: bytes, now: float) -> Mapping[str, str]:
-        moment = str(int(now))
+        moment, parts = str(int(now)), urlsplit(self.url)
+        named = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}".encode()
+        basic = {"Authorization": f"Basic {base64.b64encode(named).decode()}"}
         return {
+            **(basic if "@" in parts.netloc else {}),
             "Content-Type": "application/json",
             "User-Agent": "model-zoo-survey",
             "webhook-id": event.id,

@@ -57,7 +57,8 @@ def retry_job(home: Home, registry: Registry, job: JobRow) -> Submission:
     if survey_id is None:
         raise SettingsError(f"no survey asks for run {job.run_id}", hint="submit one that does")
     move_jobs(home, "todo", [job])
-    return registry.submissions.add(survey_id, datetime.now(UTC))
+    # A run that has begun has its plan, and would leave the job where it is.
+    return registry.submissions.add(survey_id, datetime.now(UTC), same=("queued",))
 
 
 def cancel(home: Home, registry: Registry, submission: Submission) -> None:

@@ -39,11 +39,6 @@ class HammingDensity:
     #: The deviation of each output from a straight line, by the trapezoid rule.
     deviation: torch.Tensor
 
-    @property
-    def per_unit(self) -> float:
-        """Changes of sign of a unit."""
-        return self.flips / self.units if self.units else 0.0
-
 
 def hamming_density(
     network: nn.Module,

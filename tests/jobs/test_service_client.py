@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
@@ -22,7 +23,7 @@ from catalog.store.plain_types import plain_table
 from jobs.choices import ResultFormat
 from jobs.cli.main import app
 from jobs.cli.output import TableOptions
-from jobs.cli.server import TOKEN, ServerOptions, run_there
+from jobs.cli.server import TOKEN, ServerOptions, _line, run_there
 from jobs.cli.verb import REGISTRY
 from jobs.operations.report_archive import unpack_report
 from jobs.operations.sql_query import SqlQuery
@@ -30,7 +31,7 @@ from jobs.operations.status import standing
 from jobs.operations.table_formats import write_batches
 from jobs.planning.definition import parse_definition
 from jobs.runners.options import Limits, RunnerOptions
-from jobs.service_client import ServiceAnswer, ServiceClient
+from jobs.service_client import ServiceAnswer, ServiceClient, SurveyStanding
 from survey.errors import QueryError, SettingsError, SurveyError, UnreachableError
 
 pytestmark = pytest.mark.slow(seconds=8)
@@ -217,6 +218,13 @@ def test_a_service_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(UnreachableError) as caught:
         list(client.until_over(2))
     assert caught.value.exit_code == 3
+
+
+def test_a_survey_that_waits_shows_why() -> None:
+    waiting = SurveyStanding(2, "zoo", "queued", "the folder is not allowed", None, None, None)
+    client = ServiceClient("http://127.0.0.1:1")
+    assert _line(waiting, client).endswith("queued: the folder is not allowed")
+    assert _line(replace(waiting, reason=None), client).endswith("queued")
 
 
 def test_options_of_the_service_are_refused(tmp_path: Path) -> None:

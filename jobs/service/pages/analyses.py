@@ -20,13 +20,14 @@ from analysis.similarity.nearest_curves import nearest_curves
 from catalog.home import Home
 from jobs.service.dependencies import HomeOfService, RecentAnswersOfService, RendererOfService
 from jobs.service.first_copy import first_copy_made, require_first_copy
+from jobs.service.pages import site
 from jobs.service.pages.answers import Made, make, make_data
 from jobs.service.pages.asked import Asked
 from jobs.service.pages.options import Given, option_names, option_values, options_in
 from jobs.service.pages.questions import QUESTIONS, unanswered, with_options
 from jobs.service.pages.runs import model_html
 from jobs.service.pages.selections import selection_of
-from jobs.service.pages.site import NAVIGATION, PageRoute, page_response, problem_page
+from jobs.service.pages.site import PageRoute, page_response, problem_page
 from jobs.service.problems import Problem, Refusal
 from jobs.service.recent_answers import RecentAnswers, age_header
 from jobs.service.renderer import Renderer
@@ -168,7 +169,7 @@ def model(request: Request, home: HomeOfService, run: str) -> Response:
 @router.get("/questions")
 def questions(request: Request) -> Response:
     """Return the list of questions."""
-    return page_response(request, "questions.html", NAVIGATION[4], questions=QUESTIONS)
+    return page_response(request, "questions.html", site.QUESTIONS, questions=QUESTIONS)
 
 
 @router.get("/questions/clusters")

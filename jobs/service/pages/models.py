@@ -16,7 +16,8 @@ from jobs.service.api.lists import LISTINGS
 from jobs.service.api.parameters import page_parameters
 from jobs.service.dependencies import HomeOfService
 from jobs.service.first_copy import require_first_copy
-from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
+from jobs.service.pages import site
+from jobs.service.pages.site import PageRoute, page_response
 
 router = APIRouter(route_class=PageRoute)
 
@@ -59,7 +60,7 @@ def show(request: Request, home: HomeOfService, asked: Annotated[_Asked, Query()
     return page_response(
         request,
         "models.html",
-        NAVIGATION[1],
+        site.MODELS,
         table=shown,
         headings=[(each, *_sorting(query, each.name, wanted.sort)) for each in shown.columns],
         every=_MODELS.scalars,

@@ -14,9 +14,9 @@ from analysis.text import whole
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import EventRow
+from jobs.service.pages import site
 from jobs.service.pages.asked import Asked
 from jobs.service.pages.material import ServiceMaterial
-from jobs.service.pages.site import NAVIGATION
 from survey.errors import SettingsError
 from survey.settings import MEASURING_VERSION
 
@@ -27,7 +27,7 @@ EVENTS_SHOWN = 10
 def overview(material: ServiceMaterial, asked: Asked) -> Page:
     """Return the overview, or a welcome to a home that holds nothing."""
     if not asked.selection.filters and not _measured(material):
-        return Page(NAVIGATION[0], "welcome.html", {})
+        return Page(site.OVERVIEW, "welcome.html", {})
     timeline = section(material, "timeline")
     values = {
         "banner": banner(material.provenance.mixed),
@@ -38,7 +38,7 @@ def overview(material: ServiceMaterial, asked: Asked) -> Page:
         "latest": _latest(material),
         "missing": missing_section(material),
     }
-    return Page(NAVIGATION[0], "overview.html", values, timeline.exhibits)
+    return Page(site.OVERVIEW, "overview.html", values, timeline.exhibits)
 
 
 def _facts(material: ServiceMaterial) -> dict[str, str]:

@@ -14,6 +14,7 @@ from analysis.report.elements import Link, Page, PageTable, Section
 from analysis.report.pages import missing_section, provenance_section
 from analysis.report.sections import PAGES, section_of
 from analysis.text import spaced
+from jobs.service.pages import site
 from jobs.service.pages.asked import Asked
 from jobs.service.pages.material import ServiceMaterial
 from jobs.service.pages.options import (
@@ -24,7 +25,6 @@ from jobs.service.pages.options import (
     options_in,
 )
 from jobs.service.pages.selections import query_of
-from jobs.service.pages.site import NAVIGATION
 from survey.errors import UnknownName
 
 #: The answers to each question: those of a page of a report, or one that is on none.
@@ -102,7 +102,7 @@ def _first_line(kind: type[Answer]) -> str:
 
 def _place(answered: Section) -> Link:
     is_map = answered.name == "clusters"
-    return NAVIGATION[3] if is_map else Link(answered.title, f"questions/{answered.name}")
+    return site.MAP if is_map else Link(answered.title, f"questions/{answered.name}")
 
 
 #: Each question with its title, and with what it asks.

@@ -19,10 +19,11 @@ from analysis.report.model_page import (
 )
 from jobs.operations.bare_material import NAMING_FILES
 from jobs.operations.server_paths import without_folders
+from jobs.service.pages import site
 from jobs.service.pages.asked import Asked
 from jobs.service.pages.material import ServiceMaterial
 from jobs.service.pages.selections import query_of
-from jobs.service.pages.site import NAVIGATION, Addresses, rendered
+from jobs.service.pages.site import Addresses, rendered
 
 
 def model_html(one: OneRun, selection: Selection) -> str:
@@ -67,8 +68,8 @@ def nearest(material: ServiceMaterial, _asked: Asked) -> Page:
 def comparison(material: ServiceMaterial, asked: Asked) -> Page:
     """Return the page that compares a few runs."""
     if not asked.runs:
-        return Page(NAVIGATION[2], "comparison.html", {"runs": ()})
-    return comparison_page(material, NAVIGATION[2], asked.runs, asked.name)
+        return Page(site.COMPARE, "comparison.html", {"runs": ()})
+    return comparison_page(material, site.COMPARE, asked.runs, asked.name)
 
 
 def _page_of(run: Mapping[Any, Any]) -> Link:

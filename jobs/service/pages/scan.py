@@ -23,7 +23,8 @@ from jobs.service import submissions
 from jobs.service.api.surveys import Number, definition_from
 from jobs.service.dependencies import HomeOfService, RegistryOfService, SettingsOfService
 from jobs.service.driver_state import driver_state
-from jobs.service.pages.site import NAVIGATION, PageRoute, form_route, page_response
+from jobs.service.pages import site
+from jobs.service.pages.site import PageRoute, form_route, page_response
 from jobs.service.problems import Problem
 from survey.errors import SettingsError
 
@@ -80,7 +81,7 @@ def show(request: Request) -> Response:
 def _page(request: Request, given: Mapping[str, Any], problem: Problem | None = None) -> Response:
     state = request.app.state
     values = {"given": given, **_values(state.settings.home, state.registry)}
-    return page_response(request, "scan.html", NAVIGATION[5], problem, **values)
+    return page_response(request, "scan.html", site.SCAN, problem, **values)
 
 
 def submit(

@@ -14,8 +14,9 @@ from pydantic import Field
 from jobs.schedules.removal import remove_schedule
 from jobs.service.api import schedules as api
 from jobs.service.dependencies import RegistryOfService, SettingsOfService
+from jobs.service.pages import site
 from jobs.service.pages.scan import SurveyForm
-from jobs.service.pages.site import NAVIGATION, PageRoute, form_route, page_response
+from jobs.service.pages.site import PageRoute, form_route, page_response
 from jobs.service.problems import Problem
 
 router = APIRouter(route_class=PageRoute, prefix="/schedules")
@@ -35,7 +36,7 @@ def _page(request: Request, given: Mapping[str, Any], problem: Problem | None = 
     shown = [api.show(each.name, registry, _TICKS) for each in registry.schedules.all()]
     events = registry.events.latest(_EVENTS)
     values: dict[str, Any] = {"schedules": shown, "events": events, "given": given}
-    return page_response(request, "schedules.html", NAVIGATION[6], problem, **values)
+    return page_response(request, "schedules.html", site.SCHEDULES, problem, **values)
 
 
 class ScheduleForm(SurveyForm):

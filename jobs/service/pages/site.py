@@ -30,14 +30,14 @@ TITLE = "Model-zoo survey"
 
 #: The pages that every page links to.
 NAVIGATION = (
-    Link("Overview", ""),
-    Link("Models", "models"),
-    Link("Compare", "compare"),
-    Link("Map", "map"),
-    Link("Questions", "questions"),
-    Link("Scan", "scan"),
-    Link("Schedules", "schedules"),
-    Link("SQL", "sql"),
+    OVERVIEW := Link("Overview", ""),
+    MODELS := Link("Models", "models"),
+    COMPARE := Link("Compare", "compare"),
+    MAP := Link("Map", "map"),
+    QUESTIONS := Link("Questions", "questions"),
+    SCAN := Link("Scan", "scan"),
+    SCHEDULES := Link("Schedules", "schedules"),
+    SQL := Link("SQL", "sql"),
 )
 
 #: Pages of a report that have another address here.

@@ -19,7 +19,8 @@ from jobs.service.api.formats import Suffix
 from jobs.service.api.saved_queries import MOST_LETTERS, QueryName, QueryText
 from jobs.service.api.sql import RoomOfResult, result_response
 from jobs.service.dependencies import QueriesOfService, RegistryOfService
-from jobs.service.pages.site import NAVIGATION, PageRoute, page_response
+from jobs.service.pages import site
+from jobs.service.pages.site import PageRoute, page_response
 from jobs.service.problems import of_error
 from jobs.service.queries import Queries
 from survey.errors import SurveyError
@@ -64,7 +65,7 @@ async def show(
         except SurveyError as error:
             # Whoever mistyped mends what is still there.
             problem = of_error(error, request, (request.app.state.settings.home.path,))
-    return page_response(request, "sql.html", NAVIGATION[7], problem, **values)
+    return page_response(request, "sql.html", site.SQL, problem, **values)
 
 
 @router.get("/result.{suffix}")
@@ -106,7 +107,7 @@ def remove(name: str, registry: RegistryOfService) -> Response:
 async def _result(request: Request, queries: Queries, query: str, x: str, y: str) -> dict[str, Any]:
     """Return what the page shows of a query's result."""
     async with queries.room() as room:
-        await queries.run(request, query, "json", MOST_ROWS, room)
+        await queries.run(request, query, "json", MOST_ROWS + 1, room)
         room.seek(0)
         rows = json.load(room)
     return await run_in_threadpool(_shown, rows, x, y)
@@ -123,10 +124,12 @@ def _literal(query: str) -> str:
 
 
 def _shown(rows: list[dict[str, Any]], x: str, y: str) -> dict[str, Any]:
+    cut = len(rows) > MOST_ROWS
+    rows = rows[:MOST_ROWS]
     return {
         "result": rows_table(rows) if rows else None,
         "columns": list(rows[0]) if rows else [],
-        "cut": len(rows) == MOST_ROWS,
+        "cut": cut,
         "most": MOST_ROWS,
         "svg": rows_drawing(rows, x, y) if rows and {x, y} <= set(rows[0]) else "",
     }

@@ -446,6 +446,15 @@ def test_half_a_report_is_none(tmp_path: Path) -> None:
         interrupted()
     assert (out / "index.html").read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
+    # As a kill between its two renames leaves it.
+    out.rename(tmp_path / ".report.old")
+    (tmp_path / ".report.partial" / "models").mkdir(parents=True)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert (out / "index.html").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+    with report_folder(out, {}), pytest.raises(SettingsError, match="another process"):
+        interrupted()
 
 
 def test_a_file_that_came_meanwhile_is_left_alone(tmp_path: Path) -> None:

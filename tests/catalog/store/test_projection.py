@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from catalog.registry.labels import labels_of
 from catalog.registry.registry import Registry
 from catalog.store import projection
 from catalog.store.projection import Projection
-from catalog.store.reader import query
+from catalog.store.reader import query, run_row
+from catalog.store.writer import Writer
 from catalog.tags import RunLabels
 from tests.analysis.homes import Builder
 
@@ -73,6 +75,14 @@ def test_a_copy_holds_what_the_views_give_as_runs_come_and_change(tmp_path: Path
     with Registry(home) as registry:
         registry.labels.set({"r02": RunLabels(model="mine", tags={"epoch": 3})})
     assert_alike(home, copy)
+    # An accuracy that is expected of a run only now.
+    expected = {"expected_top1": 0.9, "expected_source": "mine", "suspicion": "lower"}
+    with Writer.open(home) as writer:
+        writer.write([replace(run_row(home, "r08"), **expected)])
+    assert_alike(home, copy)
+    with copy.reading() as connection:
+        found = connection.sql("SELECT suspicion FROM models WHERE run_id = 'r08'").fetchall()
+    assert found == [("lower",)]
 
 
 def test_a_copy_is_kept_and_another_process_has_one_of_its_own(tmp_path: Path) -> None:

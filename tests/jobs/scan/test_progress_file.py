@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
+import io
 import json
+import re
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from catalog.home import Home
 from catalog.models.base import RemoteFile
@@ -19,6 +22,7 @@ from jobs.planning.job import Job
 from jobs.planning.plan import Plan, make_plan
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Failed, Finished, Host, Lost, Measuring, Started
+from jobs.scan import progress_display
 from jobs.scan.download_file import read_download
 from jobs.scan.progress_file import ProgressFile
 from jobs.scan.reporter import Reporter
@@ -37,7 +41,7 @@ def began(each: Job, host: Host = HOSTS[0], attempt: int = 1) -> Started:
 
 
 def measured(each: Job, number: int, attempt: int = 1) -> BatchRecord:
-    scores = dataclasses.replace(batch(number), images=64)
+    scores = replace(batch(number), images=64)
     return BatchRecord(each.run_id, attempt, scores, 64 * (number + 1))
 
 
@@ -83,7 +87,7 @@ def test_work_counts_by_its_expected_time(scan: ProgressFile, home: Home) -> Non
     assert left == pytest.approx(30 / progress.fraction - 30)
     assert progress.images_per_second(since + 30) == pytest.approx(256 / 30)
     # Once it has ended, the rate is that of its end.
-    over = dataclasses.replace(progress, ended_at=since + 30)
+    over = replace(progress, ended_at=since + 30)
     assert over.images_per_second(since + 3000) == pytest.approx(256 / 30)
     # A job that its precision ends early is done all the same.
     scan.event(LONG, Finished(LONG.run_id, 1))
@@ -150,7 +154,7 @@ def test_a_lost_worker_is_gone_and_a_free_one_is_idle(scan: ProgressFile, home: 
     # What failed is over, too.
     assert written(scan, home).fraction == pytest.approx(0.2)
     scan.event(LONG, began(LONG, HOSTS[1], 2))
-    scan.event(LONG, dataclasses.replace(failed(LONG, "worker"), attempt=2))
+    scan.event(LONG, replace(failed(LONG, "worker"), attempt=2))
     assert written(scan, home).working == ()
 
 
@@ -215,7 +219,7 @@ def test_any_title_is_kept_on_one_line(scan: ProgressFile, home: Home) -> None:
 
 
 def test_a_failure_that_names_a_file_of_no_text_is_read(scan: ProgressFile, home: Home) -> None:
-    scan.event(LONG, dataclasses.replace(failed(LONG), message="no file \udcff.pth"))
+    scan.event(LONG, replace(failed(LONG), message="no file \udcff.pth"))
     home.progress.write_text(written(scan, home).to_json(), encoding="utf-8")
     progress = read_progress(home.progress)
     assert progress is not None
@@ -235,3 +239,24 @@ def test_downloads_have_a_file_until_the_jobs_are_known(home: Home) -> None:
     file.planned(Plan((), frozenset()))
     file._write()
     assert not home.downloads.exists()
+
+
+@pytest.mark.parametrize("bars", [False, True])
+def test_a_display_counts_the_batches_of_all_workers(
+    monkeypatch: pytest.MonkeyPatch, bars: bool
+) -> None:
+    monkeypatch.setattr(progress_display, "PLAIN_INTERVAL_SECONDS", 0.0)
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=bars, width=120, color_system=None)
+    with progress_display.progress_reporter(console) as reporter:
+        left = Estimate(60.0, 1.0, IMAGES), Estimate(20.0, 1.0, 192)
+        reporter.started(Devices("cpu", 2, 1), {LONG.run_id: left[0], HALF.run_id: left[1]})
+        for attempt, host in enumerate(HOSTS, 1):
+            reporter.event(LONG, began(LONG, host, attempt))
+        # The second worker has the last batches; a batch that comes again is counted once.
+        for number, attempt in ((6, 2), (0, 1), (0, 1)):
+            reporter.event(LONG, measured(LONG, number, attempt))
+        reporter.event(HALF, began(HALF, replace(HOSTS[0], pid=3)))
+        reporter.event(HALF, measured(HALF, 5))
+    shown = re.findall(r"(\d)(?:/| of )8", stream.getvalue())
+    assert set(shown) - {"0"} == {"1", "2", "6"}

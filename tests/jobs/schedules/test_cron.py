@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from jobs.schedules.cron import (
     FIELDS,
+    MOST_RUN,
     MOST_SKIPPED,
     NICKNAMES,
     by_policy,
@@ -137,6 +138,10 @@ def test_a_year_of_missed_due_times_is_kept_in_short():
     kept = by_policy(passed, "latest", NOW, 60.0)
     assert [one.at for one in kept] == passed[-MOST_SKIPPED - 1 :]
     assert "899 earlier ones" in str(kept[0].skipped)
+    passed = [NOW - timedelta(minutes=number) for number in range(MOST_RUN + 500, 0, -1)]
+    kept = by_policy(passed, "all", NOW, 60.0)
+    assert [one.at for one in kept if one.skipped is None] == passed[-MOST_RUN:]
+    assert len(kept) == MOST_RUN + MOST_SKIPPED
 
 
 def entry(**changes: str):

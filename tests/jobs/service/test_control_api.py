@@ -28,6 +28,7 @@ from jobs.service.access.callers import Caller
 from jobs.service.api import progress
 from jobs.service.application import make_application
 from jobs.service.driver_state import DriverFile, only_driver
+from jobs.service.feed import feed
 from jobs.service.settings import ServiceSettings
 from tests.catalog.homes import new_home
 
@@ -207,6 +208,10 @@ def test_events_are_listed_and_fed(client, home):
     ids = [entry.findtext(f"{ATOM}id") for entry in root.iter(f"{ATOM}entry")]
     assert ids == [f"urn:uuid:{each['id']}" for each in first["items"] + rest["items"]]
     assert root.find(f"{ATOM}entry/{ATOM}title").text == "2 < 5 &  'x'"  # type: ignore[union-attr]
+    with Registry(home) as registry:
+        (event,) = registry.events.latest(1)
+    content = feed([event], "http://zoo.atomlab.org/events.atom", None).decode()
+    assert f'href="http://zoo.atomlab.org/events/{event.id}"' in content
     # The same at another address of the service, and after further events.
     with Registry(home) as registry:
         registry.events.record(EventEntry("drift", "run 3", "more", {}, datetime.now(UTC)))

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from catalog import zoo
+from catalog.downloads import FileStore
 from catalog.home import Home
 from catalog.open_home import open_home
 from catalog.registry.claims import ProcessIdentity, Settlement
@@ -23,19 +24,22 @@ from catalog.registry.registry import Registry
 from catalog.registry.rows import EventRow
 from catalog.store.reader import query
 from catalog.store.writer import Writer
+from jobs.operations.control import find_job
 from jobs.planning.allowed_files import require_allowed
 from jobs.planning.definition import Definition, parse_definition
-from jobs.run import run_survey
+from jobs.planning.holdings import Holdings
+from jobs.planning.plan import make_plan
+from jobs.run import record_plan, run_survey
 from jobs.runners.local import LocalRunner
 from jobs.scan.interruption import termination_interrupts
 from jobs.scan.reporter import Reporter
-from jobs.schedules.claimed_run import MOST_LOSSES, utc_now
+from jobs.schedules.claimed_run import MOST_LOSSES, Pace, take, utc_now
 from jobs.schedules.cron import ORIGIN, new_entry
 from jobs.schedules.tick import tick
 from jobs.service import driver
 from jobs.service.driver import DriverSettings, _Driver
-from jobs.service.driver_state import driver_state, only_driver
-from jobs.service.submissions import cancel, next_submission, retry, submit
+from jobs.service.driver_state import DriverFile, driver_state, only_driver
+from jobs.service.submissions import cancel, next_submission, retry, retry_job, submit
 from survey.errors import SettingsError, SurveyError, UntrustedCode
 from tests.jobs.jobs import ON_CPU
 
@@ -109,6 +113,34 @@ def test_a_submitted_survey_is_run_once_and_noticed_once(home, looked):
         retry(registry, ended)
         looked()
         assert len({each.id for each in events(home)}) == 2
+
+
+def test_a_state_that_could_not_be_written_is_written_later(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    file = DriverFile(home)
+    assert file.write("running", "survey 1", "")
+    assert file.write("idle", "", "")
+    home.path.mkdir()
+    assert not file.write("idle", "", "")
+    with only_driver(home, print):
+        assert driver_state(home).state == "idle"
+
+
+def test_a_job_retried_while_its_survey_runs_is_run_after_it(home, looked):
+    definition, now = small_survey(settings={"images_per_score": 64}), datetime.now(UTC)
+    with Registry(home) as registry:
+        first = submit(registry, definition)
+        holdings = Holdings(home, FileStore(home.files, offline=True), registry.hashes)
+        record_plan(registry, definition, make_plan(definition, {}, holdings, frozenset()))
+        (job,) = registry.jobs(first.survey_id)
+        registry.set_states([job.key], "failed", ("todo",))
+        running = take(registry.submissions, first, now, Pace())
+        # Its plan holds what was not held back when it began.
+        again = retry_job(home, registry, find_job(home, job.run_id))
+        assert (again.state, again.id) == ("queued", first.id + 1)
+        registry.submissions.settle(running, Settlement("done"), now)
+        looked()
+        assert registry.submissions.named(again.id).measured == 1
 
 
 def test_due_times_and_submissions_take_turns(home, looked):

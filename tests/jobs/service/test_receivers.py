@@ -104,6 +104,17 @@ def test_an_event_is_sent_until_it_is_accepted_with_one_id_and_signed(home, capl
     assert "sixteen" not in caplog.text + repr(hook)
 
 
+def test_a_user_of_an_address_is_sent_as_basic_authorization(home, caplog):
+    with answering(500, 204) as (url, got):
+        for number, place in enumerate((url, url.replace("://", "://me:a%20b@"))):
+            with delivering(home, [Webhook(place, SECRET)]):
+                happened(home, number)
+                until(lambda least=number: len(got) == 2 + least)
+    sent = [headers.get("Authorization") for headers, _ in got]
+    assert sent == [None, None, f"Basic {base64.b64encode(b'me:a b').decode()}"]
+    assert "a%20b" not in caplog.text
+
+
 def test_the_signature_is_that_of_the_standard():
     # The example of the specification of Standard Webhooks.
     secret = parsed_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")

@@ -216,6 +216,14 @@ def test_queries_have_processes_that_wait_for_them(home: Home) -> None:
     os.waitid(os.P_PID, second, os.WEXITED | os.WNOWAIT)
     asyncio.run(ask())
     assert second not in waiting()
+
+    async def crowd() -> None:
+        await asyncio.gather(*(ask() for _ in range(2 * SqlLimits().sql_at_once)))
+
+    # Those that found none ready leave no more than there were.
+    asyncio.run(crowd())
+    until(lambda: not room._starting)
+    assert len(waiting()) == SqlLimits().sql_at_once
     room.close()
     assert children() == others
 
