@@ -14,7 +14,8 @@ from catalog.weights.hub_layout import ENDINGS, INDEX_ENDING, shards_of, weights
 from survey.errors import CheckpointError
 from survey.text import counted
 
-_FILE = "file:"
+#: What references of files begin with.
+FILE = "file:"
 _DIGITS = re.compile(r"([0-9]+)")
 
 
@@ -39,14 +40,14 @@ def expanded(reference: str, base_dir: Path) -> list[str]:
     CheckpointError
         If no file fits a glob.
     """
-    pattern = str(at_home(reference.removeprefix(_FILE)))
-    globbed = reference.startswith(_FILE) and glob.has_magic(pattern)
+    pattern = str(at_home(reference.removeprefix(FILE)))
+    globbed = reference.startswith(FILE) and glob.has_magic(pattern)
     if not globbed or (base_dir / pattern).exists():
         return [reference]
     files = [name for name in _fitting(pattern, base_dir) if _has_weights(base_dir / name)]
     if not files:
         raise _nothing_fits(pattern, base_dir)
-    return [f"{_FILE}{name}" for name in sorted(files, key=natural_order)]
+    return [f"{FILE}{name}" for name in sorted(files, key=natural_order)]
 
 
 def _fitting(pattern: str, base_dir: Path) -> Iterator[str]:
@@ -61,7 +62,7 @@ def _fitting(pattern: str, base_dir: Path) -> Iterator[str]:
             if hidden or not any(p.startswith(".") and p != ".." for p in below.parts):
                 yield str(path if anchor else below)
     except ValueError as error:
-        raise CheckpointError(f"{_FILE}{pattern} is no glob: {error}") from None
+        raise CheckpointError(f"{FILE}{pattern} is no glob: {error}") from None
 
 
 def files_of(path: Path) -> list[Path]:
@@ -113,4 +114,4 @@ def _nothing_fits(pattern: str, base_dir: Path) -> CheckpointError:
             "there is no such folder; a relative path starts where the command was called, or"
             " beside the survey file"
         )
-    return CheckpointError(f"no file fits {_FILE}{pattern} below {folder}", hint=hint)
+    return CheckpointError(f"no file fits {FILE}{pattern} below {folder}", hint=hint)

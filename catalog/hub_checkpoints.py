@@ -15,13 +15,11 @@ import pydantic
 from pydantic import Field
 
 from catalog.bounds import open_file, read_at_most
-from catalog.downloads.urls import LISTING, hub_file
+from catalog.downloads.urls import HUB, LISTING, hub_file
 from catalog.models.base import RemoteFile
 from catalog.weights.hub_layout import ENDINGS, INDEX_ENDING, shards_of, weights_among
 from survey.errors import CheckpointError, DownloadError
 from survey.text import first_names, shortened
-
-_PREFIX = "hf://"
 
 #: Bytes of the largest listing that is read.
 _MOST_BYTES = 2**26
@@ -70,7 +68,7 @@ def hub_reference(reference: str) -> str:
     CheckpointError
         If it names no repository.
     """
-    written = _PREFIX + reference.removeprefix("hf:").strip("/")
+    written = HUB + reference.removeprefix("hf:").strip("/")
     repository, path = _parted(written)
     try:
         hub_file(f"{repository}/{path or LISTING}")
@@ -127,9 +125,9 @@ def hub_files(reference: str, find: Find) -> HubFiles:
 
 def _parted(reference: str) -> tuple[str, str]:
     """Return the address of a repository with its revision, and the path within it."""
-    owner, _, rest = reference.removeprefix(_PREFIX).partition("/")
+    owner, _, rest = reference.removeprefix(HUB).partition("/")
     name, _, path = rest.partition("/")
-    return f"{_PREFIX}{owner}/{name}", path
+    return f"{HUB}{owner}/{name}", path
 
 
 def _remote(url: str, **known: Any) -> RemoteFile:

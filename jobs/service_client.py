@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 import requests
 
 from catalog.bounds import TooLargeError, parse_json, read_at_most
+from jobs.service import API
 from survey.errors import QueryError, SettingsError, SurveyError, UnreachableError
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ MOST_BYTES, MOST_PAGES = 2**30, 10_000
 
 #: Bytes asked for at a time: a compressed answer may have a thousand times as many.
 _PIECE_BYTES = 2**14
-
-_API = "/api/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +220,7 @@ class ServiceClient:
         import pyarrow as pa
 
         query = urlencode({"limit": 10_000, **(asked or {})}, doseq=True)
-        pages, path, taken, before = list[pa.Table](), f"{_API}/{name}.arrow?{query}", 0, set[str]()
+        pages, path, taken, before = list[pa.Table](), f"{API}/{name}.arrow?{query}", 0, set[str]()
         while path:
             if len(pages) == MOST_PAGES or taken > MOST_BYTES or path in before:
                 raise SurveyError(
@@ -230,7 +229,7 @@ class ServiceClient:
                     hint="ask for less, such as one state",
                 )
             before.add(path)
-            answer = self.ask("GET", path.removeprefix(_API))
+            answer = self.ask("GET", path.removeprefix(API))
             taken += len(answer.content)
             pages.append(answer.table())
             path = answer.next
@@ -261,7 +260,7 @@ class ServiceClient:
         try:
             answer = self._session.request(
                 method,
-                self._url + _API + path,
+                self._url + API + path,
                 json=content,
                 timeout=_TIMEOUTS,
                 # A token is for this address alone.

@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, parse_qs, quote, unquote, urlencode, urlsp
 
 from survey.errors import DownloadError
 
-_HUB = "hf://"
+HUB = "hf://"
 #: Stands in the place of a file for the listing of its repository's files.
 LISTING = "?"
 _REVISION = re.compile(r"[\w.%-]+")
@@ -48,12 +48,12 @@ def hub_file(url: str) -> HubFile | None:
     DownloadError
         If it begins with ``hf://`` but names no file.
     """
-    if not url.startswith(_HUB):
+    if not url.startswith(HUB):
         return None
     # Documented, but missing from the names that its types declare.
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-    owner, _, rest = url.removeprefix(_HUB).partition("/")
+    owner, _, rest = url.removeprefix(HUB).partition("/")
     name, _, path = rest.partition("/")
     name, at, revision = name.partition("@")
     try:

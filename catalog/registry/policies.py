@@ -10,5 +10,8 @@ Missed = Literal["latest", "all", "skip"]
 #: What a due time does while a former run goes: nothing; run after it; run in its place.
 Overlap = Literal["skip", "queue", "replace"]
 
+#: Seconds that a due time may be seen late and still count as seen in time.
+GRACE_SECONDS = 60.0
+
 #: What a token allows: reading alone, or changing things too.
 TokenScope = Literal["read", "write"]

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from catalog.checkpoint_files import expanded
+from catalog.checkpoint_files import FILE, expanded
 from catalog.datasets import path_of
 from catalog.files import at_home
 from jobs.planning.definition import Definition
 from survey.errors import SettingsError, UntrustedCode
-
-_FILE = "file:"
 
 
 class FolderNotAllowed(SettingsError):
@@ -47,7 +45,7 @@ def require_allowed(definition: Definition, allowed: Sequence[Path]) -> Definiti
             )
     for choice in definition.models:
         for checkpoint in choice.checkpoints:
-            if checkpoint.ref.startswith(_FILE):
+            if checkpoint.ref.startswith(FILE):
                 _require_files(checkpoint.ref, definition.base, allowed)
     for dataset in definition.datasets:
         if path := path_of(dataset.full_name, definition.base):
@@ -57,14 +55,14 @@ def require_allowed(definition: Definition, allowed: Sequence[Path]) -> Definiti
 
 def _require_files(reference: str, base: Path, allowed: Sequence[Path]) -> None:
     """Refuse a file elsewhere, or a glob that begins or ends elsewhere."""
-    whole = base / at_home(reference.removeprefix(_FILE))
+    whole = base / at_home(reference.removeprefix(FILE))
     # First, so that nobody learns which files there are elsewhere.
     plain = takewhile(lambda part: not glob.has_magic(part), whole.parts)
     _require_below(reference, Path(*plain), allowed)
     if ".." in whole.parts:
         raise SettingsError(f"{reference} must be a path without ..")
     for each in expanded(reference, base):
-        _require_below(reference, base / at_home(each.removeprefix(_FILE)), allowed)
+        _require_below(reference, base / at_home(each.removeprefix(FILE)), allowed)
 
 
 def _require_below(written: str, path: Path, allowed: Sequence[Path]) -> None:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 from catalog.home import Home
 from catalog.registry.claims import Claims, Row, Settlement
 from catalog.registry.events import Events
+from catalog.registry.policies import GRACE_SECONDS
 from catalog.registry.rows import EventEntry
 from catalog.store.records import BatchRecord
 from jobs.runners.events import Event, Started
-from jobs.schedules.cron import GRACE_SECONDS
 from jobs.schedules.process import is_gone, renewed_lease, this_process
 from survey import ClusterError, StoreError, SurveyError
 

@@ -23,9 +23,6 @@ from jobs.planning.definition import Definition, parse_definition
 from survey import MeasureSettings, SettingsError, UnknownName
 from survey.text import counted
 
-#: How late a due time may be seen and still count as seen in time.
-GRACE_SECONDS = 60.0
-
 #: The origin of a schedule that was added over HTTP: it may name no files but those allowed.
 ORIGIN = "HTTP"
 

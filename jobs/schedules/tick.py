@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 from catalog.home import Home
 from catalog.registry.claims import Settlement
+from catalog.registry.policies import GRACE_SECONDS
 from catalog.registry.registry import Registry
 from catalog.registry.rows import Schedule, Tick
 from catalog.registry.schedules import Schedules
 from jobs.schedules.claimed_run import ClaimedRun, Clock, Ended, Pace, abandoned, take, utc_now
-from jobs.schedules.cron import GRACE_SECONDS, ORIGIN, by_policy, definition_of, due_until
+from jobs.schedules.cron import ORIGIN, by_policy, definition_of, due_until
 from jobs.schedules.process import is_gone
 from survey.errors import SettingsError, SurveyError
 

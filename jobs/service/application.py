@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from starlette.types import ASGIApp
 
 from catalog.registry.registry import Registry
-from jobs.service import health, mcp
+from jobs.service import API, health, mcp
 from jobs.service.access.callers import Callers
 from jobs.service.access.forms import require_form_token
 from jobs.service.access.guard import Guard
@@ -36,8 +36,6 @@ from jobs.service.renderer import Renderer
 from jobs.service.settings import ServiceSettings
 from jobs.service.store_turns import store_turns
 from survey import __version__
-
-API = "/api/v1"
 
 #: The routers below ``/api/v1``, one a module of ``jobs.service.api``.
 API_ROUTERS: tuple[APIRouter, ...] = (

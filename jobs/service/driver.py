@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog.home import Home
+from catalog.registry.policies import GRACE_SECONDS
 from catalog.registry.registry import Registry
 from catalog.registry.rows import Submission
 from catalog.store.writer_lock import writing_process
@@ -23,7 +24,6 @@ from jobs.scan.interruption import raise_if_interrupted
 from jobs.scan.progress_display import progress_reporter
 from jobs.scan.reporter import Reporter
 from jobs.schedules.claimed_run import Ended, Pace, utc_now
-from jobs.schedules.cron import GRACE_SECONDS
 from jobs.schedules.notices import outcome_of
 from jobs.schedules.tick import next_due, tick
 from jobs.service.deliveries import delivering

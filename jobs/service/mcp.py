@@ -17,6 +17,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, StringConstraints
 from starlette.types import Message
 
+from jobs.service import API
 from jobs.service.access.hosts import MCP_PATH
 from jobs.service.problems import Refusal
 from survey import __version__
@@ -28,10 +29,10 @@ VERSIONS = ("2025-11-25", "2025-06-18")
 
 #: The operations that are offered: method and address below the API.
 TOOLS = {
-    "list": ("get", "/api/v1/queries/signatures-overview"),
-    "signature": ("get", "/api/v1/queries/run-sites"),
-    "compare": ("get", "/api/v1/questions/distances"),
-    "sql": ("post", "/api/v1/sql"),
+    "list": ("get", f"{API}/queries/signatures-overview"),
+    "signature": ("get", f"{API}/queries/run-sites"),
+    "compare": ("get", f"{API}/questions/distances"),
+    "sql": ("post", f"{API}/sql"),
 }
 
 #: Codes of JSON-RPC.

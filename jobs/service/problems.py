@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from jobs.operations.server_paths import without_paths
+from jobs.service import API
 from survey import errors
 from survey.errors import SurveyError
 
@@ -127,7 +128,7 @@ def of_invalid(invalid: RequestValidationError) -> Problem:
         title=status.phrase,
         status=status,
         detail="; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in wrong),
-        hint="the schema is at /api/v1/openapi.json",
+        hint=f"the schema is at {API}/openapi.json",
         errors=wrong,
     )
 

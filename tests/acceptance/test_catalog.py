@@ -194,7 +194,7 @@ def test_imagenet_is_surveyed_where_it_lies_in_the_home(tmp_path, monkeypatch) -
     assert str(home / "datasets" / "imagenet") in ended.stderr
     assert not home.exists()
     monkeypatch.setattr(imagenet, "IMAGES", IMAGES)
-    monkeypatch.setattr(imagenet, "CLASSES", len(WNIDS))
+    monkeypatch.setattr(imagenet, "IMAGENET_CLASSES", len(WNIDS))
     as_tar(home / "datasets" / "imagenet")
     survey("run", *asked, "--runner", "local", home=home)
     (run,) = rows("SELECT status, images, measured_top1 IS NOT NULL AS labelled FROM runs", home)

@@ -84,7 +84,7 @@ class TestImagenet(DatasetKindContract):
     @pytest.fixture
     def opener(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opener:
         monkeypatch.setattr(imagenet, "IMAGES", 4)
-        monkeypatch.setattr(imagenet, "CLASSES", 2)
+        monkeypatch.setattr(imagenet, "IMAGENET_CLASSES", 2)
         pictures(tmp_path / "imagenet", list(imagenet_wnids()[5:7]), 2)
         return partial(open_dataset, "imagenet", tmp_path, data_dir=tmp_path)
 

@@ -25,13 +25,12 @@ from catalog.datasets.kinds.imagenet_devkit import (
     find_devkit,
     validation_wnids,
 )
-from catalog.datasets.label_map import imagenet_wnids
+from catalog.datasets.label_map import IMAGENET_CLASSES, imagenet_wnids
 from catalog.files import file_identity, stat_signature_of
 from survey.errors import DatasetError
 
-#: How many images and classes there are.
+#: How many images there are.
 IMAGES = 50_000
-CLASSES = 1_000
 
 #: The archive of images.
 TAR = "ILSVRC2012_img_val.tar"
@@ -72,10 +71,11 @@ def _class_folders(name: str, root: Path) -> FolderDataset:
             hint=f"take them away, or write folder:{root} for pictures of other classes",
         )
     images = Counter(dataset.labels())
-    if len(images) != CLASSES or set(images.values()) != {IMAGES // CLASSES}:
+    each = IMAGES // IMAGENET_CLASSES
+    if len(images) != IMAGENET_CLASSES or set(images.values()) != {each}:
         raise DatasetError(
             f"{root} holds {len(dataset):,} images of {len(images):,} classes, the validation"
-            f" images are {IMAGES:,}, {IMAGES // CLASSES} of each of {CLASSES:,} classes",
+            f" images are {IMAGES:,}, {each} of each of {IMAGENET_CLASSES:,} classes",
             hint=f"write folder:{root} to measure a part of them, or other images",
         )
     return dataset
@@ -154,7 +154,7 @@ class TarDataset(DevkitPictures):
 
 def _numbered(devkit: Path) -> tuple[tuple[str, ...], list[Picture]]:
     """Return the class names in sorted order, and the images as the kit numbers them."""
-    wnids = validation_wnids(devkit, IMAGES, CLASSES)
+    wnids = validation_wnids(devkit, IMAGES, IMAGENET_CLASSES)
     class_names = tuple(sorted(set(wnids)))
     labels = {wnid: label for label, wnid in enumerate(class_names)}
     return class_names, [
@@ -189,7 +189,7 @@ def _info(syntax: str, sentence: str, home_folder: str | None) -> DatasetInfo:
         syntax=syntax,
         sentence=sentence,
         images=IMAGES,
-        classes=CLASSES,
+        classes=IMAGENET_CLASSES,
         home_folder=home_folder,
         licence="ImageNet terms of access: non-commercial research and education",
         source="https://image-net.org",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.option_fields import option
+from catalog.registry.policies import GRACE_SECONDS
 from jobs.cli.consent import recall_consent
 from jobs.cli.run import runner_of
 from jobs.cli.secret_file import secret_in
@@ -91,7 +92,9 @@ def serve(
     schedules_only: bool = option(
         False, "Run what is due, and what was submitted, without answering requests."
     ),
-    grace: float = option(60.0, "Seconds after which a due time counts as missed.", minimum=0.0),
+    grace: float = option(
+        GRACE_SECONDS, "Seconds after which a due time counts as missed.", minimum=0.0
+    ),
     notices: NoticeOptions,
     offline: OfflineOption = False,
     options: RunnerOptions,

@@ -13,14 +13,16 @@ from starlette.requests import Request
 from catalog.registry.policies import TokenScope
 from catalog.registry.rows import AccessToken
 from catalog.registry.tokens import Tokens, is_usable
+from jobs.service import API
 from jobs.service.access.attempts import WrongTokens
 from jobs.service.access.hosts import MCP_PATH, SAFE_METHODS
+from jobs.service.api.formats import MEDIA_TYPES
 from jobs.service.problems import Refusal
 from jobs.service.settings import ServiceSettings
 
 #: What only reads although its requests have a body.
 READING_POSTS = frozenset(
-    (MCP_PATH, *(f"/api/v1/sql{each}" for each in ("", ".json", ".csv", ".parquet", ".arrow")))
+    (MCP_PATH, f"{API}/sql", *(f"{API}/sql.{suffix}" for suffix in MEDIA_TYPES))
 )
 
 _HINT = "`survey token add NAME` makes one; send it as Authorization: Bearer, or as a password"

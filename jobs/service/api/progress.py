@@ -19,6 +19,7 @@ from catalog.home import Home
 from jobs.operations.server_paths import without_folders
 from jobs.operations.watch import look_at
 from jobs.operations.watch_screen import look_values
+from jobs.service import API
 from jobs.service.access.callers import Caller, is_still_let_in
 from jobs.service.dependencies import CallerOfRequest, HomeOfService
 from jobs.service.driver_state import driver_state
@@ -68,7 +69,7 @@ async def _place() -> AsyncIterator[None]:
         raise Refusal(
             HTTPStatus.SERVICE_UNAVAILABLE,
             f"{MOST_STREAMS} clients watch the scan already",
-            "ask /api/v1/progress now and then",
+            f"ask {API}/progress now and then",
         )
     try:
         yield

@@ -12,6 +12,7 @@ from analysis.answers.columns import COLUMNS, Table, TableColumn
 from analysis.report.elements import page_table
 from analysis.text import fixed, percent, whole
 from jobs.operations.server_paths import without_paths_in
+from jobs.service import API
 from jobs.service.api.lists import LISTINGS
 from jobs.service.api.parameters import page_parameters
 from jobs.service.dependencies import HomeOfService
@@ -68,7 +69,7 @@ def show(request: Request, home: HomeOfService, asked: Annotated[_Asked, Query()
         facets=facets,
         given=request.query_params,
         next=f"/models?{urlencode([*query, ('next', token)])}" if token else "",
-        formats=[(f, f"/api/v1/models.{f}?{urlencode(query)}") for f in ("csv", "parquet", "json")],
+        formats=[(f, f"{API}/models.{f}?{urlencode(query)}") for f in ("csv", "parquet", "json")],
     )
 
 

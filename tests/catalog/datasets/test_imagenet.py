@@ -93,7 +93,7 @@ FORMS: list[Callable[[Path], Path]] = [as_tar, as_flat, as_flat_val, as_classes,
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imagenet, "IMAGES", IMAGES)
-    monkeypatch.setattr(imagenet, "CLASSES", len(WNIDS))
+    monkeypatch.setattr(imagenet, "IMAGENET_CLASSES", len(WNIDS))
 
 
 def contents(dataset: ImageDataset) -> list[tuple[int, str, int | None, bytes]]:
