@@ -39,6 +39,7 @@ from jobs.runners.events import Failed
 from jobs.runners.options import Limits
 from jobs.scan.dispatch import Dispatcher
 from jobs.scan.interruption import interruptions_kept, raise_if_interrupted
+from jobs.scan.job_log import append
 from jobs.scan.job_progress import JobProgress
 from jobs.scan.progress_file import ProgressFile
 from jobs.scan.recorder import Recorder
@@ -121,7 +122,8 @@ def _measure(
     """Plan a survey and measure its jobs, as the one scan that writes to the home."""
     with Registry(home) as registry, Writer.open(home) as writer:
         writer.merge()
-        registry.mark_interrupted()
+        for run_id, attempt in registry.mark_interrupted():
+            append(home.logs, run_id, f"attempt {attempt}: interrupted")
         states = run_states(home)
         holdings = Holdings(home, store, registry.hashes)
         plan = make_plan(definition, states, holdings, frozenset(held_jobs(registry)))

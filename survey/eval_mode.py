@@ -7,10 +7,23 @@ from collections.abc import Iterator
 
 from torch import nn
 
+from survey.errors import InputError
+
 
 @contextlib.contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put every module in eval mode, and restore the modes afterwards."""
+    """Put every module in eval mode, and restore the modes afterwards.
+
+    Raises
+    ------
+    InputError
+        If it is no module.
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"a torch.nn.Module is wanted, not a {type(model).__name__}",
+            hint="build the network; models are measured by name with `survey run -m NAME`",
+        )
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:

@@ -36,6 +36,14 @@ FLAGS: Mapping[Flag, str] = {
 #: Flags of scores that are not the network's: no question counts them.
 LEFT_OUT: frozenset[Flag] = frozenset({"ridge"})
 
+#: Flags of scores that count, with a mark.
+_MARKS: frozenset[Flag] = frozenset({"rounding", "few_images"})
+
+
+def left_out_for(flags: tuple[Flag, ...]) -> tuple[Flag, ...]:
+    """Return which flags of a site say why it is left out: marks only where there is no other."""
+    return tuple(flag for flag in flags if flag not in _MARKS) or flags
+
 
 def flag_sentences(
     counts: Mapping[str, int],

@@ -249,8 +249,8 @@ class AffinityTimeline(ColouredAnswer):
 
     @property
     def known(self) -> bool:
-        """Whether the years differ."""
-        return bool(self.rows["year"].nunique() > 1)
+        """Whether any year is known."""
+        return bool(self.rows["year"].notna().any())
 
     def details(self) -> Sequence[str]:
         """Return how many models have no known year."""

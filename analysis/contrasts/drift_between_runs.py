@@ -55,6 +55,7 @@ from analysis.statistics.p_values import corrected, detectable_difference, diffe
 from analysis.statistics.pearson import CONFIDENCE
 from catalog.open_home import open_home
 from survey.errors import SettingsError
+from survey.results import left_out_for
 
 
 def drift(
@@ -121,7 +122,7 @@ def drift(
     frame.attrs["conditions"] = conditions(run for one in pairs for run in (one.before, one.after))
     out = frame["verdict"] == OUT
     frame.attrs |= {
-        "left_out": _counts(frame["flags"][out]),
+        "left_out": _counts(map(left_out_for, frame["flags"][out])),
         "marked": _counts(frame["flags"][~out]),
     }
     return Drift(frame, len(pairs), tolerance, level)

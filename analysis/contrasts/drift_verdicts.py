@@ -72,7 +72,7 @@ class Drift:
         moved = rows[rows["verdict"] == "moved"]
         pairs = counted(self.pairs, "pair of runs", "pairs of runs")
         if moved.empty:
-            return f"None of {counted(len(rows), 'site')} moved (n = {pairs})"
+            return f"No move is shown at any of {counted(len(rows), 'site')} (n = {pairs})"
         largest = moved.iloc[int(moved["difference"].abs().argmax())]
         return (
             f"{len(moved)} of {counted(len(rows), 'site')} moved, in"
@@ -90,7 +90,15 @@ class Drift:
             f"pairs of runs compared: {self.pairs}, sites tested: {self.tests}; tolerance"
             f" {self.tolerance:g}, family-wise level {self.level:g} (Holm)"
         )
-        return [tested, *self._power(), verdicts or "no finished run has a predecessor"]
+        last = verdicts or "no finished run has a predecessor"
+        return [tested, *self._power(), *self._causes(), last]
+
+    def _causes(self) -> list[str]:
+        """Return what the runs of pairs are known to differ in beside scores."""
+        of_pairs = self.rows[self.rows["difference"].notna()].drop_duplicates(["before", "after"])
+        causes = Counter(each for text in of_pairs["detail"] for each in text.split(", ") if each)
+        shown = ", ".join(f"{each} ({count})" for each, count in causes.most_common())
+        return [f"what else differs, in pairs of runs: {shown}"] if shown else []
 
     def _power(self) -> list[str]:
         """Return how large a move had to be to be detected."""

@@ -95,7 +95,10 @@ def training_finding(shift: pd.DataFrame) -> str:
     """
     known = shift[shift["shift"].notna() & (shift["level"] != ALL)]
     if known.empty:
-        return "No architecture was measured both with random and with trained weights"
+        return (
+            "No architecture was measured both with random and with trained weights on the same"
+            " dataset, with the same pooling"
+        )
     names = ["mean_initial", "mean_trained", "shift"]
     means = known.groupby(["model", "dataset"])[names].mean()
     overall = means.mean()

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from survey.few_images import enough_images
-from survey.results import FLAGS
+from survey.results import FLAGS, left_out_for
 
 #: Digits of the hash of the run ids.
 HASH_DIGITS = 12
@@ -55,7 +55,8 @@ def flagged(frame: pd.DataFrame) -> dict[str, Any]:
 
     def by_flag(*, scored: bool) -> dict[str, int]:
         sites = np.bincount(places[has_score == scored], minlength=len(combined)).tolist()
-        alike = list(zip(combined, sites, strict=True))
+        borne = combined if scored else [left_out_for(flags) for flags in combined]
+        alike = list(zip(borne, sites, strict=True))
         return {f: total for f in FLAGS if (total := sum(n for flags, n in alike if f in flags))}
 
     return {

@@ -51,6 +51,9 @@ def run_column(runs: pd.DataFrame, name: str) -> pd.Series[Any]:
         return runs[name]
     tag, known = name.removeprefix(PREFIX), tag_names(runs)
     if tag not in known:
+        if tag != name and not known:
+            hint = "no run of the selection has tags: `survey tag` gives them"
+            raise UnknownName("tag", tag, (), hint=hint)
         columns = [str(each) for each in runs if each != "tags"]
         raise UnknownName("column", name, [*(PREFIX + each for each in known), *columns])
     values = [tags.get(tag) for tags in runs["tags"]]

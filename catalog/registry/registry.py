@@ -165,17 +165,25 @@ class Registry:
         with self._database.transaction() as connection:
             return [JobOverview._make(row) for row in connection.execute(wanted)]
 
-    def mark_interrupted(self) -> None:
+    def mark_interrupted(self) -> list[tuple[str, int]]:
         """End what a killed scan left open: its attempts are interrupted, its jobs are to do.
 
         To be called under the writer's lock, so that no other scan runs.
+
+        Returns
+        -------
+        list of (str, int)
+            The runs and attempts that were open.
         """
         now = _now()
         going, running = ATTEMPTS.c.ended_at.is_(None), JOBS.c.state == "running"
+        attempts = select(JOBS.c.run_id, ATTEMPTS.c.attempt).join_from(JOBS, ATTEMPTS).where(going)
         ended = update(ATTEMPTS).where(going).values(ended_at=now, outcome="interrupted")
         with self._database.transaction() as connection:
+            interrupted = [(run_id, attempt) for run_id, attempt in connection.execute(attempts)]
             connection.execute(ended)
             connection.execute(update(JOBS).where(running).values(state="todo", updated_at=now))
+        return interrupted
 
     def remember_micro_batch(
         self, architecture: str, device_name: str, size: int, micro_batch: int

@@ -70,7 +70,7 @@ def read_content(path: Path) -> Content:
     except Exception as problem:
         # torch raises anything on files that are not its own.
         raise unreadable(
-            path, "it is cut short, damaged or something else", "fetch it again"
+            path, "it is cut short, damaged or something else", "fetch it again, or save it anew"
         ) from problem
 
 

@@ -90,6 +90,9 @@ def _made(answers: _Answers) -> Callable[..., None]:
         _require_writable(table.output)
         newest = replace(selection, newest=not all_runs)
         material = Material(home, newest, role, watched, for_one=True)
+        if "color_by" in asked:
+            # Before anything is computed.
+            material.colours(given["color_by"])
         answer = answers[chosen](material, **asked)
         if "role" not in without:
             require_sites(material, answer.read)

@@ -235,11 +235,17 @@ def _declared(schedule: Schedule) -> Iterator[tuple[str, str]]:
     definition = definition_of(schedule)
     for model in definition.models:
         checkpoints = ", ".join(each.ref for each in model.checkpoints)
-        yield "model", f"{model.name} with {checkpoints}" if checkpoints else model.name
+        named = f"{model.name} with {checkpoints}" if checkpoints else model.name
+        yield "model", f"{named}, labelled {model.label}" if model.label else named
+        yield from (
+            ("tag", f"{name} = {value} of {model.name}") for name, value in model.tags.items()
+        )
     for dataset in definition.datasets:
         yield "dataset", dataset.full_name
     for name, value in definition.settings.to_dict().items():
-        yield "setting", f"{name} = {value}"
+        yield "setting", f"{name} = {'none' if value is None else value}"
+    for name, value in definition.tags.items():
+        yield "tag", f"{name} = {value}"
 
 
 @contextmanager

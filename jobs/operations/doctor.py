@@ -140,11 +140,12 @@ def _models(_home: Path) -> Iterator[Finding]:
 
 def _ray(_home: Path) -> Iterator[Finding]:
     from jobs.runners.ray.runner import RayRunner
-    from jobs.scan.progress_display import workers_line
 
     with RayRunner() as runner:
         devices = runner.devices
-    yield Finding("ray", "ok", f"a local Ray starts: {workers_line(devices)}")
+    # How many threads a worker has depends on the options and the environment of a run.
+    workers = f"{counted(devices.workers, 'worker')} on {devices.kind}"
+    yield Finding("ray", "ok", f"a local Ray starts: {workers}")
 
 
 def _token(_home: Path) -> Iterator[Finding]:

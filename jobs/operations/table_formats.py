@@ -30,6 +30,9 @@ LONGEST_CELL = 4000
 #: Decimals that aligned text shows of a number; and the most digits of one that was rounded.
 _DECIMALS, _ROUNDED_DIGITS = 4, 9
 
+#: Images whose shares are no rounded numbers.
+_SHARE_OF = 2**20
+
 #: Rows and bytes of a row group of Parquet: readers are quick with large ones.
 _GROUP_ROWS, _GROUP_BYTES = 1 << 17, 32 << 20
 
@@ -239,12 +242,18 @@ def table_text(
 def _decimals(values: Iterable[Any]) -> int | None:
     """Return the decimals that a column's numbers were rounded to; None where they were not."""
     numbers = [each for each in values if isinstance(each, float) and math.isfinite(each)]
-    # The shortest text that stands for a number shows how far it was rounded.
-    exponents = (Decimal(repr(each)).normalize().as_tuple().exponent for each in numbers)
-    most = max((1, *(-each for each in exponents if isinstance(each, int))))
+    most = max((1, *map(_decimals_of, numbers)))
     largest = max(map(abs, numbers), default=0.0)
     fits = len(f"{largest:.0f}") + most <= _ROUNDED_DIGITS
     return most if fits else None
+
+
+def _decimals_of(number: float) -> int:
+    # The shortest text that stands for a number shows how far it was rounded.
+    exponent = Decimal(repr(number)).normalize().as_tuple().exponent
+    decimals = -exponent if isinstance(exponent, int) else 0
+    # A share of 128 or 512 images is exact in binary, and was not rounded.
+    return min(decimals, _DECIMALS) if number.as_integer_ratio()[1] <= _SHARE_OF else decimals
 
 
 def _cell(value: Any, decimals: int | None) -> str:

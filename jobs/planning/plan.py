@@ -60,6 +60,8 @@ class Plan:
     automatic: bool = False
     #: Measures of the whole network that measured runs lack, by run id.
     added: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Batches of jobs that are still to be done which are measured, by run id.
+    kept: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def todo(self) -> tuple[Job, ...]:
@@ -144,6 +146,11 @@ def make_plan(
         misfits=unfit,
         automatic=auto,
         added=added,
+        kept={
+            run_id: state.batches_done
+            for run_id, state in states.items()
+            if run_id in run_ids - measured and state.batches_done
+        },
     )
 
 

@@ -109,7 +109,9 @@ def opening(plan: Plan) -> str:
     lacking = f", {len(plan.lacking)} lack a file" if plan.lacking else ""
     whole = len(plan.jobs) + len(plan.lacking)
     line = f"{todo} of {whole} jobs to measure{skipped}{waiting}{lacking}"
-    known = notices(plan.jobs, plan.todo, plan.automatic)
+    batches = [count for run_id, count in plan.kept.items() if run_id not in plan.held]
+    went_on = f"{len(batches)} to go on: {counted(sum(batches), 'batch', 'batches')} kept"
+    known = (went_on if batches else "", *notices(plan.jobs, plan.todo, plan.automatic))
     return "\n".join(filter(None, (line, summary(plan.reasons.values()), *known)))
 
 

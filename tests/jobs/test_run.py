@@ -102,7 +102,11 @@ def test_a_job_resumed_after_its_last_batch_still_knows_its_sites(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         scan(tmp_path / "home", Stopped(ON_CPU))
-    scan(tmp_path / "home", LocalRunner(ON_CPU))
+    with displayed() as (reporter, text):
+        scan(tmp_path / "home", LocalRunner(ON_CPU), reporter)
+    assert "1 to go on: 8 batches kept" in text.getvalue()
+    (log,) = (tmp_path / "home" / "logs").iterdir()
+    assert "attempt 1: interrupted" in log.read_text()
     (run,) = asked(tmp_path / "home", "SELECT sites, status, images, measured_top1 FROM runs")
     assert run.pop("measured_top1") is not None
     assert run == {"sites": 7, "status": "done", "images": IMAGES}

@@ -65,12 +65,12 @@ def make(asked: Asked) -> Made:
     files: dict[str, bytes] = {}
     room = _ROOM if asked.rows is None else _ROOM_OF_FEW
     exhibits, lacking = drawn(page.exhibits, partial(_keep, files), data=False, room=room)
+    caption = material.provenance.caption() if page.values else ""
     html = rendered(
         page.template,
         page.link,
         Addresses(page.link.address, query_of(asked.selection), asked.file_query),
-        **{**page.values, "exhibits": exhibits, "lacking": lacking},
-        caption=material.provenance.caption() if page.values else "",
+        **{"caption": caption, **page.values, "exhibits": exhibits, "lacking": lacking},
     )
     return Made(asked.revision, html, files)
 

@@ -54,10 +54,11 @@ def test_sites_that_the_ridge_decides_are_left_out_and_others_marked(home) -> No
     assert list(one["flags"]) == [(), ("few_images", "ridge"), ("few_images",), ()]
     made_from = provenance_of(carried(frame[["model"]].copy(), frame))
     assert made_from == provenance_of(frame)
-    assert made_from.left_out == {"ridge": 2, "few_images": 2}
+    # What would be a mark of a score is no reason to leave one out.
+    assert made_from.left_out == {"ridge": 2}
     assert made_from.marked == {"few_images": 2}
     assert "2 ridge" in made_from.caption()
-    assert len(made_from.notes()) == 3
+    assert len(made_from.notes()) == 2
     # Of one of the runs alone the counts are that run's.
     assert provenance_of(one).marked == {"few_images": 1}
     kept = signatures(home, Selection(ridges="absolute"), keep_flagged=True)
@@ -74,8 +75,8 @@ def test_a_part_of_the_kept_frames_is_counted_anew(home) -> None:
     counted = carried(part[["model"]].copy(), part).attrs
     assert (whole.attrs["runs"], counted["runs"]) == (4, 1)
     assert (whole.attrs["left_out"], counted["left_out"]) == (
-        {"ridge": 2, "few_images": 2},
-        {"ridge": 1, "few_images": 1},
+        {"ridge": 2},
+        {"ridge": 1},
     )
     assert len(whole.attrs["conditions"]) == 2
     assert counted["conditions"] == ["64 images a score, ridge absolute"]

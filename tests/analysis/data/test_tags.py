@@ -104,6 +104,9 @@ def test_a_tag_is_a_column_by_its_name(study: Path) -> None:
     with pytest.raises(UnknownName) as caught:
         run_column(runs, "tags.epohc")
     assert "tags.epoch" in (caught.value.hint or "")
+    with pytest.raises(UnknownName) as caught:
+        run_column(runs.assign(tags=[{}] * len(runs)), "tags.epoch")
+    assert "survey tag" in (caught.value.hint or "")
 
 
 def test_a_table_of_runs_gets_a_column_a_tag_of_one_kind_each() -> None:

@@ -162,7 +162,8 @@ def test_what_a_killed_scan_left_open_is_interrupted(registry: Registry) -> None
     registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
     begin(registry, "k1")
     end(registry, "k2", begin(registry, "k2"), "done")
-    registry.mark_interrupted()
+    assert registry.mark_interrupted() == [("run-k1", 1)]
+    assert registry.mark_interrupted() == []
     assert {one.key: one.state for one in registry.jobs()} == {"k1": "todo", "k2": "done"}
     assert [registry.attempts.of(key)[0].outcome for key in ("k1", "k2")] == ["interrupted", "done"]
     assert begin(registry, "k1") == 2
