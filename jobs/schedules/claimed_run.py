@@ -73,7 +73,7 @@ class _Stopped(Exception):
     """A run has to stop: it was asked to, or another process took it over."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClaimedRun(Generic[Row]):
     """The run of a row that this process took.
 

@@ -155,16 +155,16 @@ def _run(
         look(schedules, moment, pace.grace)
 
     return ClaimedRun(
-        home,
-        schedules,
-        taken,
-        schedule.name,
-        f"schedule {schedule.name}, due {_utc(taken.due_at)}",
-        survey,
-        Settlement("replaced", "a later run took its place"),
-        now,
-        pace,
-        look_again,
+        home=home,
+        claims=schedules,
+        row=taken,
+        title=schedule.name,
+        cause=f"schedule {schedule.name}, due {_utc(taken.due_at)}",
+        definition=survey,
+        stopped=Settlement("replaced", "a later run took its place"),
+        now=now,
+        pace=pace,
+        meanwhile=look_again,
     )
 
 

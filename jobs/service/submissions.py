@@ -194,9 +194,17 @@ def run_submission(
         # Links may have changed since it was submitted.
         return require_allowed(definition_of(name, stored), allowed)
 
-    title = title_of(taken, name)
-    cause = f"survey {taken.id}, submitted {taken.submitted_at:%Y-%m-%d %H:%M:%S.%f} UTC"
-    run = ClaimedRun(home, submissions, taken, title, cause, definition, _CANCELLED, utc_now, _PACE)
+    run = ClaimedRun(
+        home=home,
+        claims=submissions,
+        row=taken,
+        title=title_of(taken, name),
+        cause=f"survey {taken.id}, submitted {taken.submitted_at:%Y-%m-%d %H:%M:%S.%f} UTC",
+        definition=definition,
+        stopped=_CANCELLED,
+        now=utc_now,
+        pace=_PACE,
+    )
     ended = run.carry_out(runner, reporter, offline=offline, limits=limits)
     if ended.row.state == "cancelled":
         # Its jobs may have been planned after it was cancelled.

@@ -39,23 +39,26 @@ _OTHERS = {"missing": missing_section, "provenance": provenance_section}
 
 def question(material: ServiceMaterial, asked: Asked) -> Page:
     """Return the page of a question, answered with the options that are asked for."""
-    caption = {}
     if make_section := _OTHERS.get(asked.name):
-        answered = make_section(material)
-    elif kinds := KINDS_OF_QUESTIONS.get(asked.name):
-        answers = [kind.of(material) for kind in kinds]
-        if asked.options:
-            answers = [kinds[0](material, **option_values(kinds[0], asked.options))]
-        answered = section_of(material, asked.name, _title(kinds), answers)
-        if answered.present:
-            # The runs of the answer: it may count other ones than the home holds.
-            caption = {"caption": answers[0].made_from.caption()}
-        if answered.present and not kinds[0].caption:
-            answered = replace(answered, tables=(_whole_table(material, answers[0]),))
-    else:
+        return _page(make_section(material), asked)
+    kinds = KINDS_OF_QUESTIONS.get(asked.name)
+    if kinds is None:
         raise UnknownName("question", asked.name, [*KINDS_OF_QUESTIONS, *_OTHERS])
+    answers = [kind.of(material) for kind in kinds]
+    if asked.options:
+        answers = [kinds[0](material, **option_values(kinds[0], asked.options))]
+    answered = section_of(material, asked.name, _title(kinds), answers)
+    if not answered.present:
+        return _page(answered, asked)
+    if not kinds[0].caption:
+        answered = replace(answered, tables=(_whole_table(material, answers[0]),))
+    # The runs of the answer: it may count other ones than the home holds.
+    return _page(answered, asked, caption=answers[0].made_from.caption())
+
+
+def _page(answered: Section, asked: Asked, **values: str) -> Page:
     page, selected = answered.page(), parse_qsl(query_of(asked.selection))
-    values = {**page.values, **caption, **_form(asked.name, asked.options, selected)}
+    values = {**page.values, **values, **_form(asked.name, asked.options, selected)}
     return replace(page, template="question.html", link=_place(answered), values=values)
 
 

@@ -21,6 +21,7 @@ from fastapi.testclient import TestClient
 
 from analysis import signatures
 from analysis.answers.relations import MetricCorrelations
+from analysis.data.counts import runs_hash
 from analysis.data.selection import Selection
 from analysis.figures import alignment_rows
 from analysis.figures.theme import PALETTE
@@ -433,6 +434,19 @@ def test_a_model_shows_every_run_and_each_value(repeated: Path) -> None:
         drawing = client.get("/models/a0/signature").text
     titles = re.findall(r"<title>[^<]*affinity: ([0-9.]+)</title>", drawing)
     assert set(titles) == {"0.25", "0.5"}
+
+
+def test_the_foot_of_a_page_names_the_runs_of_its_answer(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    with Builder(tmp_path) as build:
+        for name, checkpoint in (("a", "published"), ("b", "published"), ("a", "init:0")):
+            run = f"{name}-{checkpoint}"
+            build(run, rng.random((2, 6)), architecture=name, checkpoint=checkpoint, year=2015)
+    page = make(Asked(tmp_path, "", "question", name="timeline")).html
+    # A page of one year has its figure too.
+    assert page.count("<svg") > 0
+    assert runs_hash(["a-published", "b-published"]) in page
+    assert runs_hash(["a-published", "b-published", "a-init:0"]) not in page
 
 
 def test_the_overview_counts_what_is_stale(repeated: Path) -> None:
