@@ -174,9 +174,11 @@ def marks_by(
     return _marks(column, colour_scale(names), shape_scale(names), shown)
 
 
-def lines_by(column: str, names: Sequence[str], width: float) -> dict[str, Any]:
+def lines_by(
+    column: str, names: Sequence[str], width: float, title: str | None = None
+) -> dict[str, Any]:
     """Return the colour and dash of lines by a column, with one legend; see ``marks_by``."""
-    shown = line_legend(columns=columns_of(names, width))
+    shown = line_legend(columns=columns_of(names, width), title=title)
     return {
         "color": alt.Color(f"{column}:N", scale=colour_scale(names), legend=shown),
         "strokeDash": alt.StrokeDash(f"{column}:N", scale=dash_scale(names), legend=shown),
@@ -209,9 +211,9 @@ def legend(columns: int = 4, title: str | None = None, **options: Any) -> Option
     return {"orient": "bottom", "columns": columns, "title": title, "offset": 8, **options}
 
 
-def line_legend(columns: int) -> Options:
+def line_legend(columns: int, title: str | None = None) -> Options:
     """Return a legend of lines below the drawing, in columns."""
-    return legend(columns=columns, symbolType="stroke", symbolSize=200)
+    return legend(columns=columns, title=title, symbolType="stroke", symbolSize=200)
 
 
 def columns_of(names: Sequence[str], width: float) -> int:

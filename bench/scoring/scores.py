@@ -71,12 +71,19 @@ def captured(name: str, folder: str, images: int) -> list[Parts]:
 
 
 def published(x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype = torch.float32) -> float:
-    """Return the affinity score of a pair (n x c each), as published but for another type."""
+    """Return the affinity score of a pair (n x c each), as published but for another type.
+
+    It is NaN where its linear algebra fails.
+    """
     x, y = x.to(dtype), y.to(dtype)
     before, after = (torch.from_numpy(LedoitWolf().fit(rows.numpy()).covariance_).to(dtype)
                      + 1e-6 * torch.eye(rows.shape[1], dtype=dtype) for rows in (x, y))  # fmt: skip
     root = square_root(before)
-    inverse = torch.linalg.pinv(root)
+    try:
+        inverse = torch.linalg.pinv(root)
+    except torch.linalg.LinAlgError:
+        # LAPACK's decomposition of a float32 matrix may not converge.
+        return math.nan
     transport = inverse @ square_root(root @ after @ root) @ inverse
     mapped = (x - x.mean(dim=0)) @ transport
     costs = torch.cdist(mapped, y - y.mean(dim=0)).square().double().numpy()
@@ -122,9 +129,8 @@ def row(name: str, sites: list[Parts], images: int) -> str:
     # The published score has the ridge that the product has on request alone.
     alone, ours = timed(lambda: [raw_affinity(Pair(x, y, ridge="absolute")) for x, y in pairs])
     theirs, others = timed(lambda: [published(x, y) for x, y in pairs])
-    apart, worst = max(
-        (abs(a - b), site) for site, (a, b) in enumerate(zip(ours, others, strict=True))
-    )
+    differences = (abs(a - b) for a, b in zip(ours, others, strict=True))
+    apart, worst = max((each, site) for site, each in enumerate(differences) if each >= 0)
     double = abs(ours[worst] - published(*pairs[worst], torch.float64))
     goal = GOALS.get(name, "")
     return (
