@@ -345,7 +345,7 @@ def test_a_killed_process_ends_the_report_and_leaves_nothing(
 def test_what_the_data_do_not_allow_is_said(home: Path, tmp_path: Path) -> None:
     alone = write_report(home, tmp_path / "one", Selection(models=("digits_plain14",)))
     reasons = dict(alone.absent)
-    assert {"Clusters", "Regressions", "Timeline", "Datasets", "Training"} <= set(reasons)
+    assert {"Clusters", "Regressions", "Datasets", "Training"} <= set(reasons)
     assert all(reasons.values())
     text = "".join(Page(alone.index).text)
     assert all(reason in text for reason in reasons.values())
