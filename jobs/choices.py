@@ -13,5 +13,8 @@ Format = Literal["table", "json", "csv", "parquet"]
 #: The formats that results of SQL are written in; Arrow's is for programs.
 ResultFormat = Literal["table", "json", "csv", "parquet", "arrow"]
 
+#: The formats that a service answers in, as endings of addresses.
+Suffix = Literal["json", "csv", "parquet", "arrow"]
+
 #: Passes that train a network from its initial weights before a late linearisation.
 PLAIN_EPOCHS = 6

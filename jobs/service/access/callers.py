@@ -7,22 +7,23 @@ import binascii
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
+from typing import get_args
 
 from starlette.requests import Request
 
 from catalog.registry.policies import TokenScope
 from catalog.registry.rows import AccessToken
 from catalog.registry.tokens import Tokens, is_usable
+from jobs.choices import Suffix
 from jobs.service import API
 from jobs.service.access.attempts import WrongTokens
 from jobs.service.access.hosts import MCP_PATH, SAFE_METHODS
-from jobs.service.api.formats import MEDIA_TYPES
 from jobs.service.problems import Refusal
 from jobs.service.settings import ServiceSettings
 
 #: What only reads although its requests have a body.
 READING_POSTS = frozenset(
-    (MCP_PATH, f"{API}/sql", *(f"{API}/sql.{suffix}" for suffix in MEDIA_TYPES))
+    (MCP_PATH, f"{API}/sql", *(f"{API}/sql.{suffix}" for suffix in get_args(Suffix)))
 )
 
 _HINT = "`survey token add NAME` makes one; send it as Authorization: Bearer, or as a password"

@@ -12,11 +12,10 @@ from typing import Any, Literal
 import pyarrow as pa
 from fastapi import Request, Response
 
+from jobs.choices import Suffix
 from jobs.operations.server_paths import without_folders, without_paths_in
 from jobs.operations.table_formats import json_text, python_values, write_batches
 from jobs.service.problems import Refusal
-
-Suffix = Literal["json", "csv", "parquet", "arrow"]
 
 MEDIA_TYPES: Mapping[Suffix, str] = {
     "json": "application/json",

@@ -17,7 +17,8 @@ from catalog.store.pages import RowsInMemory
 from catalog.store.queries import NamedQuery, named_queries, run_query
 from catalog.store.reader import query as stored
 from catalog.store.reader import run_row
-from jobs.service.api.formats import Suffix, format_of, page_headers, table_response
+from jobs.choices import Suffix
+from jobs.service.api.formats import format_of, page_headers, table_response
 from jobs.service.api.listing import MOST_ROWS, ROWS
 from jobs.service.api.parameters import TYPES
 from jobs.service.api.result_page import PageParameters, known_column, page_of

@@ -18,8 +18,9 @@ from analysis.choices import Role
 from analysis.data.run_tags import with_tag_columns
 from analysis.data.selection import Selection
 from catalog.home import Home
+from jobs.choices import Suffix
 from jobs.operations.answering import given_answer, require_sites
-from jobs.service.api.formats import Suffix, format_of, page_headers, table_response
+from jobs.service.api.formats import format_of, page_headers, table_response
 from jobs.service.api.parameters import ALL_RUNS, option_parameters, options_from
 from jobs.service.api.result_page import PageParameters, page_of
 from jobs.service.api.routes import add_table_routes

@@ -16,9 +16,9 @@ from pydantic import BaseModel
 from catalog.copied_home import CopiedRows
 from catalog.paging import Filter, Listed, PageRequest
 from catalog.store.pages import StoredRows
+from jobs.choices import Suffix
 from jobs.service.api.formats import (
     BINARY,
-    Suffix,
     format_of,
     item_content,
     page_headers,

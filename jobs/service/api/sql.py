@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from jobs.service.api.formats import BINARY, MEDIA_TYPES, Suffix, format_of
+from jobs.choices import Suffix
+from jobs.service.api.formats import BINARY, MEDIA_TYPES, format_of
 from jobs.service.dependencies import QueriesOfService
 from jobs.service.queries import Result
 

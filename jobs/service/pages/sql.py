@@ -15,7 +15,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse
 
 from analysis.report.query_result import rows_drawing, rows_table
-from jobs.service.api.formats import Suffix
+from jobs.choices import Suffix
 from jobs.service.api.saved_queries import MOST_LETTERS, QueryName, QueryText
 from jobs.service.api.sql import RoomOfResult, result_response
 from jobs.service.dependencies import QueriesOfService, RegistryOfService
