@@ -163,7 +163,9 @@ class Queries:
             async with asyncio.timeout(WAIT_SECONDS):
                 await self._running.acquire()
         except TimeoutError:
-            raise _busy(f"{counted(self._limits.sql_at_once, 'other query')} run") from None
+            raise _busy(
+                f"{counted(self._limits.sql_at_once, 'other query', 'other queries')} run"
+            ) from None
         try:
             yield
         finally:

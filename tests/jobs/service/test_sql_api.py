@@ -195,7 +195,10 @@ def test_a_query_ends_with_its_client_and_others_wait_in_vain(
     assert children() == others
 
 
-def test_queries_have_processes_that_wait_for_them(home: Home) -> None:
+def test_queries_have_processes_that_wait_for_them(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "WAIT_SECONDS", PATIENCE_SECONDS)
     others, room = children(), Queries(home, SqlLimits())
 
     def waiting() -> list[int]:
