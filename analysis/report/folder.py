@@ -64,15 +64,29 @@ def report_folder(out: Path, about: Mapping[str, Any]) -> Iterator[Write]:
         with _unwritable(out):
             # What a killed process left is emptied.
             stack.enter_context(held_folder(partial, "report"))
-            _put_back(out)
         try:
+            with _unwritable(out):
+                _recover(out)
             yield write
             marker = {"kind": KIND, **about, "files": sorted({*names, MARKER})}
             with _unwritable(out):
                 write(MARKER, json.dumps(marker, indent=1, ensure_ascii=False) + "\n")
                 _replace(out, partial)
-        finally:
+        except BaseException:
+            # Of a report that is whole the name is free, and another process may have taken it.
             shutil.rmtree(partial, ignore_errors=True)
+            raise
+
+
+def _recover(out: Path) -> None:
+    """Put back what a killed process left beside its place, if that was a report."""
+    if _earlier(out).exists() and not _is_ours(_earlier(out)):
+        raise SettingsError(
+            f"{_earlier(out)} is no report, and an earlier report goes there for a moment",
+            hint="move it elsewhere, or pass --out with another folder",
+        )
+    _put_back(out)
+    require_free(out)
 
 
 def _replace(out: Path, partial: Path) -> None:
@@ -88,6 +102,10 @@ def _replace(out: Path, partial: Path) -> None:
 
 def _earlier(out: Path) -> Path:
     return out.with_name(f".{out.name}.old")
+
+
+def _is_ours(folder: Path) -> bool:
+    return _written_by_us(folder) is not None or not any(folder.iterdir())
 
 
 def _put_back(out: Path) -> None:

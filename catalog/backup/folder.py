@@ -46,8 +46,10 @@ def appearing_folder(path: Path, what: str) -> Iterator[Path]:
                 for folder in (*(each for each in fresh.rglob("*") if each.is_dir()), fresh):
                     sync_folder(folder)
                 _take_place(fresh, path, what)
-            finally:
+            except BaseException:
+                # The name of one that is whole is free, and another process may have taken it.
                 shutil.rmtree(fresh, ignore_errors=True)
+                raise
     except OSError as error:
         raise StoreError(
             f"the {what} {path} cannot be written: {error.strerror or error}",
@@ -82,7 +84,8 @@ def held_folder(folder: Path, what: str) -> Iterator[None]:
         If another process holds it.
     """
     folder.mkdir(exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    # A link would lead to what is not ours to empty.
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

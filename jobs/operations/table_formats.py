@@ -30,6 +30,9 @@ LONGEST_CELL = 4000
 #: Decimals that aligned text shows of a number; and the most digits of one that was rounded.
 _DECIMALS, _ROUNDED_DIGITS = 4, 9
 
+#: Numbers closer to zero are written with an exponent, unless they were rounded.
+_LEAST_PLAIN = 1e-3
+
 #: Images whose shares are no rounded numbers.
 _SHARE_OF = 2**20
 
@@ -253,7 +256,8 @@ def _decimals_of(number: float) -> int:
     exponent = Decimal(repr(number)).normalize().as_tuple().exponent
     decimals = -exponent if isinstance(exponent, int) else 0
     # A share of 128 or 512 images is exact in binary, and was not rounded.
-    return min(decimals, _DECIMALS) if number.as_integer_ratio()[1] <= _SHARE_OF else decimals
+    is_share = abs(number) >= _LEAST_PLAIN and number.as_integer_ratio()[1] <= _SHARE_OF
+    return min(decimals, _DECIMALS) if is_share else decimals
 
 
 def _cell(value: Any, decimals: int | None) -> str:
@@ -262,7 +266,7 @@ def _cell(value: Any, decimals: int | None) -> str:
     if isinstance(value, float):
         if decimals is not None:
             return f"{value:.{decimals}f}"
-        plain = value == 0 or 1e-3 <= abs(value) < 1e4
+        plain = value == 0 or _LEAST_PLAIN <= abs(value) < 1e4
         return f"{value:.{_DECIMALS}f}" if plain else f"{value:.{_DECIMALS}g}"
     if isinstance(value, list):
         text = ", ".join(str(item) for item in value) or "-"

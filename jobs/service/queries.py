@@ -56,6 +56,13 @@ class Queries:
         self._waiting: deque[Popen[bytes]] = deque()
         self._starting: set[Future[Popen[bytes]]] = set()
         self._keeps = False
+        #: Queries that run.
+        self._going = 0
+
+    @property
+    def most_rows(self) -> int:
+        """The most rows that a result may have."""
+        return self._limits.sql_rows
 
     def prepare(self) -> None:
         """Keep as many processes ready as queries may run: they have their libraries loaded."""
@@ -71,8 +78,8 @@ class Queries:
                 process.kill()
 
     def _refill(self) -> None:
-        """Start processes until as many wait as queries may run."""
-        present = len(self._waiting) + len(self._starting)
+        """Start processes until as many wait as queries may run beside those that do."""
+        present = self._going + len(self._waiting) + len(self._starting)
         for _ in range(self._limits.sql_at_once - present if self._keeps else 0):
             future = self._threads.submit(query_process, NICENESS)
             self._starting.add(future)
@@ -148,14 +155,14 @@ class Queries:
                 f"limit is {rows:,}, allowed are {most:,}", hint="ask for fewer rows"
             )
         limits = self._limits.of_query(most + 1 if rows is None else rows)
-        async with self._turn():
-            query = SqlQuery(self._home, sql, format, limits, process=self._ready())
-            try:
+        try:
+            async with self._turn():
+                query = SqlQuery(self._home, sql, format, limits, process=self._ready())
                 async with ended_with_client(request, query.end):
                     loop = asyncio.get_running_loop()
                     await loop.run_in_executor(self._threads, self._collect, query, result)
-            finally:
-                self._refill()
+        finally:
+            self._refill()
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
@@ -166,9 +173,11 @@ class Queries:
             raise _busy(
                 f"{counted(self._limits.sql_at_once, 'other query', 'other queries')} run"
             ) from None
+        self._going += 1
         try:
             yield
         finally:
+            self._going -= 1
             self._running.release()
 
     def _collect(self, query: SqlQuery, result: Result) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, get_args
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from catalog.registry.rows import EventKind, EventRow
 from jobs.operations.server_paths import without_folders
@@ -153,10 +153,10 @@ class Webhook:
 
     def _headers(self, event: EventRow, body: bytes, now: float) -> Mapping[str, str]:
         moment, parts = str(int(now)), urlsplit(self.url)
-        named = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}".encode()
-        basic = {"Authorization": f"Basic {base64.b64encode(named).decode()}"}
+        user = b":".join(unquote_to_bytes(each or "") for each in (parts.username, parts.password))
+        basic = {"Authorization": f"Basic {base64.b64encode(user).decode()}"}
         return {
-            **(basic if "@" in parts.netloc else {}),
+            **(basic if len(user) > 1 else {}),
             "Content-Type": "application/json",
             "User-Agent": "model-zoo-survey",
             "webhook-id": event.id,

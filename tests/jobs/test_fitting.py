@@ -132,3 +132,4 @@ def test_a_share_of_images_has_as_many_decimals_as_other_numbers() -> None:
     rows = [{"top1": 1.0, "rounded": 0.123456}, {"top1": 54 / 512, "rounded": 0.25}]
     lines = table_text(rows, {"top1": True, "rounded": True}, 80).splitlines()
     assert [line.split() for line in lines[2:]] == [["1.0000", "0.123456"], ["0.1055", "0.250000"]]
+    assert table_text([{"p": 2**-15}], {"p": True}, 80).split()[-1] == "3.052e-05"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from analysis.answers import ANSWERS, Answer
 from analysis.answers.columns import Table
@@ -24,8 +24,8 @@ from jobs.service.pages.options import (
     option_values,
     options_in,
 )
-from jobs.service.pages.selections import query_of
-from survey.errors import UnknownName
+from jobs.service.pages.selections import query_of, selection_of
+from survey.errors import SurveyError, UnknownName
 
 #: The answers to each question: those of a page of a report, or one that is on none.
 KINDS_OF_QUESTIONS: dict[str, Sequence[type[Answer]]] = {
@@ -77,6 +77,11 @@ def unanswered(name: str, query: str) -> Page | None:
         return None
     selecting = option_names(Selection)
     selected = [(each, text) for each, text in parse_qsl(query) if each in selecting]
+    try:
+        selection_of(urlencode(selected))
+    except SurveyError:
+        # The form shows no field of it: it would be refused for ever.
+        selected = []
     asked = Section("", name, _title([declared]))
     values = _form(name, options_in(query, declared), selected)
     return Page(_place(asked), "unanswered.html", values)

@@ -106,11 +106,12 @@ def remove(name: str, registry: RegistryOfService) -> Response:
 
 async def _result(request: Request, queries: Queries, query: str, x: str, y: str) -> dict[str, Any]:
     """Return what the page shows of a query's result."""
+    most = min(MOST_ROWS + 1, queries.most_rows)
     async with queries.room() as room:
-        await queries.run(request, query, "json", MOST_ROWS + 1, room)
+        await queries.run(request, query, "json", most, room)
         room.seek(0)
         rows = json.load(room)
-    return await run_in_threadpool(_shown, rows, x, y)
+    return await run_in_threadpool(_shown, rows, most, x, y)
 
 
 def _plain(query: str) -> str:
@@ -123,13 +124,13 @@ def _literal(query: str) -> str:
     return repr(query) if re.search(r'"""|\\|"\Z', query) else f'"""{query}"""'
 
 
-def _shown(rows: list[dict[str, Any]], x: str, y: str) -> dict[str, Any]:
-    cut = len(rows) > MOST_ROWS
+def _shown(rows: list[dict[str, Any]], most: int, x: str, y: str) -> dict[str, Any]:
+    cut = len(rows) == most
     rows = rows[:MOST_ROWS]
     return {
         "result": rows_table(rows) if rows else None,
         "columns": list(rows[0]) if rows else [],
         "cut": cut,
-        "most": MOST_ROWS,
+        "most": len(rows),
         "svg": rows_drawing(rows, x, y) if rows and {x, y} <= set(rows[0]) else "",
     }

@@ -25,7 +25,7 @@ from analysis.answers.material import Material
 from analysis.answers.relations import AffinityByDepth
 from analysis.data.selection import Selection
 from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
-from analysis.report import Report, page_drawings, write_report
+from analysis.report import Report, folder, page_drawings, write_report
 from analysis.report.data import slug
 from analysis.report.data import statement as sql_of
 from analysis.report.elements import page_table, table_of
@@ -455,6 +455,41 @@ def test_half_a_report_is_none(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
     with report_folder(out, {}), pytest.raises(SettingsError, match="another process"):
         interrupted()
+
+
+def test_a_report_touches_nothing_that_is_not_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, theirs = tmp_path / "report", tmp_path / "theirs"
+    for place in (theirs, tmp_path / ".report.old"):
+        place.mkdir()
+        (place / "mine.txt").write_text("mine")
+
+    def written() -> None:
+        with report_folder(out, {}) as write:
+            write("index.html", "ours")
+
+    with pytest.raises(SettingsError, match="is no report"):
+        written()
+    (tmp_path / ".report.old").rename(tmp_path / "elsewhere")
+    partial = tmp_path / ".report.partial"
+    partial.symlink_to(theirs)
+    with pytest.raises(SettingsError, match="cannot be written"):
+        written()
+    for place in (theirs, tmp_path / "elsewhere"):
+        assert (place / "mine.txt").read_text() == "mine"
+    partial.unlink()
+    # Another process begins as soon as the name is free.
+    put_back = folder._put_back
+
+    def then_another(place: Path) -> None:
+        put_back(place)
+        if place.exists():
+            partial.mkdir()
+
+    monkeypatch.setattr(folder, "_put_back", then_another)
+    written()
+    assert partial.exists()
 
 
 def test_a_file_that_came_meanwhile_is_left_alone(tmp_path: Path) -> None:

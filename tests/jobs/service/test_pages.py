@@ -193,6 +193,17 @@ def test_a_refused_question_keeps_what_its_form_held(client: TestClient) -> None
     assert 'name="clusters" aria-describedby="option-clusters-help" value="0"' in form
     assert "<details open>" in refused.text
     assert client.get("/questions/no_such").status_code == 404
+    # What the form cannot mend is not sent again.
+    refused = client.get("/questions/barycentres?untrained=maybe&clusters=2")
+    assert 'type="hidden"' not in form_of(refused.text)
+    assert 'value="2"' in form_of(refused.text)
+
+
+@pytest.mark.parametrize("rows", [499, 500, 501])
+def test_a_page_of_sql_says_where_rows_are_left_out(client: TestClient, rows: int) -> None:
+    page = client.get("/sql", params={"query": f"SELECT * FROM range({rows})"}).text
+    assert ("The first 500 rows" in page) == (rows > 500)
+    assert page.count("<tr>") >= min(rows, 500)
 
 
 @pytest.mark.parametrize("question", [name for name, *_ in QUESTIONS if with_options(name)])
