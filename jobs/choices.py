@@ -10,11 +10,11 @@ DeviceChoice = Literal["auto", "cpu", "cuda"]
 #: The format of a table.
 Format = Literal["table", "json", "csv", "parquet"]
 
-#: The formats that results of SQL are written in; Arrow's is for programs.
-ResultFormat = Literal["table", "json", "csv", "parquet", "arrow"]
-
-#: The formats that a service answers in, as endings of addresses.
+#: The formats that a service answers in, as endings of addresses; Arrow's is for programs.
 Suffix = Literal["json", "csv", "parquet", "arrow"]
+
+#: The formats that results of SQL are written in.
+ResultFormat = Literal["table", Suffix]
 
 #: Passes that train a network from its initial weights before a late linearisation.
 PLAIN_EPOCHS = 6

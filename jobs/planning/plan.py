@@ -60,7 +60,7 @@ class Plan:
     automatic: bool = False
     #: Measures of the whole network that measured runs lack, by run id.
     added: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Batches of jobs that are still to be done which are measured, by run id.
+    #: Measured batches of jobs that are still to be done, by run id.
     kept: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -147,9 +147,9 @@ def make_plan(
         automatic=auto,
         added=added,
         kept={
-            run_id: state.batches_done
-            for run_id, state in states.items()
-            if run_id in run_ids - measured and state.batches_done
+            run_id: states[run_id].batches_done
+            for run_id in (run_ids - measured - held) & states.keys()
+            if states[run_id].batches_done
         },
     )
 

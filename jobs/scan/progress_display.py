@@ -109,9 +109,9 @@ def opening(plan: Plan) -> str:
     lacking = f", {len(plan.lacking)} lack a file" if plan.lacking else ""
     whole = len(plan.jobs) + len(plan.lacking)
     line = f"{todo} of {whole} jobs to measure{skipped}{waiting}{lacking}"
-    batches = [count for run_id, count in plan.kept.items() if run_id not in plan.held]
-    went_on = f"{len(batches)} to go on: {counted(sum(batches), 'batch', 'batches')} kept"
-    known = (went_on if batches else "", *notices(plan.jobs, plan.todo, plan.automatic))
+    batches = counted(sum(plan.kept.values()), "batch", "batches")
+    goes_on = f"{len(plan.kept)} to go on: {batches} kept" if plan.kept else ""
+    known = (goes_on, *notices(plan.jobs, plan.todo, plan.automatic))
     return "\n".join(filter(None, (line, summary(plan.reasons.values()), *known)))
 
 
@@ -173,7 +173,7 @@ class _Display(Reporter):
     def warned(self, warning: str) -> None:
         self._print(f"warning: {warning}")
 
-    def _done_with(self, job: Job, event: BatchRecord) -> int:
+    def _batches_done(self, job: Job, event: BatchRecord) -> int:
         """Return how many batches of a job are done; workers may measure parts of it at once."""
         measured = self._measured.setdefault(job.run_id, set())
         measured.add(event.batch.batch)
@@ -221,7 +221,7 @@ class _Bars(_Display):
             line = self._line(self._hosts[attempt])
             self._bars.update(line, description=printable(under_way(job, event)))
         elif isinstance(event, BatchRecord):
-            line, done = self._line(self._hosts[attempt]), self._done_with(job, event)
+            line, done = self._line(self._hosts[attempt]), self._batches_done(job, event)
             self._bars.update(line, completed=done, description=printable(job.title))
         else:
             self._print(closing(job, event))
@@ -270,7 +270,7 @@ class _Lines(_Display):
                 self._next_line[event.run_id] = time.monotonic() + PLAIN_INTERVAL_SECONDS
                 self._print(f"measure {job.run_id} {under_way(job, event)}")
         elif isinstance(event, BatchRecord):
-            done, total = self._done_with(job, event), batches_of(job)
+            done, total = self._batches_done(job, event), batches_of(job)
             if time.monotonic() >= self._next_line.get(event.run_id, 0.0):
                 self._next_line[event.run_id] = time.monotonic() + PLAIN_INTERVAL_SECONDS
                 left = format_duration(event.batch.seconds * (total - done))

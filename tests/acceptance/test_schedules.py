@@ -50,6 +50,11 @@ def shown(home: Path, name: str = "often") -> dict:
 
 def test_a_schedule_from_its_beginning_to_its_end(tmp_path, zoo):
     home = tmp_path / "home"
+    zoo.write_text(
+        f'tags = {{ site = "here" }}\n{zoo.read_text()}'.replace(
+            'name = "small:digits_vgg7"', 'name = "small:digits_vgg7"\nlabel = "Seven"', 1
+        )
+    )
     message = survey("schedule", "add", "weekly", zoo, *WEEKLY, home=home).stderr
     assert "due next at" in message
     zoo.rename(tmp_path / "moved.toml")
@@ -61,7 +66,10 @@ def test_a_schedule_from_its_beginning_to_its_end(tmp_path, zoo):
     assert len(result["next_due"]) == 5
     assert all("T03:00:00+0" in moment for moment in result["next_due"])
     assert json.loads(result["definition"])["models"][0]["name"] == "small:digits_vgg7"
-    assert str(zoo) in survey("schedule", "show", "weekly", home=home).stdout
+    text = survey("schedule", "show", "weekly", home=home).stdout
+    assert str(zoo) in text
+    for declared in ("labelled Seven", "site = here", "precision = none"):
+        assert declared in text
     assert "nothing is due" in survey("schedule", "tick", home=home).stderr
     survey("schedule", "pause", "weekly", home=home)
     assert "paused" in survey("schedule", "list", home=home).stdout

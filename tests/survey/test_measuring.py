@@ -205,6 +205,11 @@ def test_too_few_images_are_an_error_that_names_the_setting(images: int, message
         list(measure(net, [], SETTINGS))
 
 
+def test_a_name_is_no_network() -> None:
+    with pytest.raises(InputError, match="not a str"):
+        next(measure("resnet18", [torch.zeros(4, 3)]))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("settings", [{"images_per_score": 4}, {}, 4, "auto", MeasureSettings])
 def test_settings_of_another_type_are_refused_in_words(settings: Any) -> None:
     with pytest.raises(SettingsError, match="must be MeasureSettings"):

@@ -82,9 +82,8 @@ def unanswered(name: str, query: str) -> Page | None:
     except SurveyError:
         # The form shows no field of it: it would be refused for ever.
         selected = []
-    asked = Section("", name, _title([declared]))
     values = _form(name, options_in(query, declared), selected)
-    return Page(_place(asked), "unanswered.html", values)
+    return Page(Link(_title([declared]), f"questions/{name}"), "unanswered.html", values)
 
 
 def _form(name: str, options: Given, selected: Sequence[tuple[str, str]]) -> dict[str, Any]:

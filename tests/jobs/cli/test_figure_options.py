@@ -35,3 +35,16 @@ def test_what_cannot_be_drawn_is_refused_first(options: list[str], why: str) -> 
     result = CliRunner().invoke(app, ["timeline", "--home", "nowhere", *options])
     assert result.exit_code == 2
     assert why in " ".join(result.output.split())
+
+
+@pytest.mark.slow(seconds=3)
+def test_colours_that_there_are_none_of_are_refused_before_anything_is_computed(
+    tmp_path: Path,
+) -> None:
+    Builder(tmp_path / "home")("r1", [0.4, 0.5])
+    file = tmp_path / "figure.svg"
+    asked = ["timeline", "--home", str(tmp_path / "home"), "--figure", str(file)]
+    result = CliRunner().invoke(app, [*asked, "--color-by", "tags.lr"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "tag 'lr'" in result.stderr
+    assert not file.exists()

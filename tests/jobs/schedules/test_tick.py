@@ -23,7 +23,7 @@ from catalog.home import Home
 from catalog.registry.claims import ProcessIdentity, Settlement
 from catalog.registry.registry import Registry
 from catalog.registry.rows import Schedule, Tick
-from catalog.registry.schedules import Due
+from catalog.registry.schedules import Due, Schedules
 from catalog.store.reader import query
 from catalog.store.writer import Writer
 from jobs.planning.definition import Definition, parse_definition
@@ -269,6 +269,28 @@ def test_missed_due_times_that_all_run_do_not_overlap_each_other(home):
     schedule = added(home, overlap="skip", missed="all")
     ticked(home, 11.5, Meanwhile(lambda: ticked(home, 11.6)), beat=0.02)
     assert states(home, schedule) == [(9, "done"), (10, "done"), (11, "done")]
+
+
+def test_due_times_that_wait_together_cost_a_look_no_question_each(home, monkeypatch):
+    added(home, cron="* * * * *", overlap="skip", missed="all")
+    asked, overlapping = [], Schedules.overlapping
+
+    def watched(schedules, later):
+        asked.append(later)
+        return overlapping(schedules, later)
+
+    monkeypatch.setattr(Schedules, "overlapping", watched)
+    with Registry(home) as registry:
+        schedules = registry.schedules
+        look(schedules, at(10))
+        waiting = schedules.open_ticks(schedules.all()[0])
+        assert len(waiting) > 50
+        look(schedules, at(10))
+        assert not asked
+        # What falls due after they were claimed, while they wait, is skipped.
+        look(schedules, at(10.05))
+        assert len(schedules.open_ticks(schedules.all()[0])) == len(waiting)
+        assert 0 < len(asked) < 5
 
 
 def test_another_scan_makes_a_due_time_wait(home):
