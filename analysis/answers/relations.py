@@ -101,13 +101,13 @@ class MetricCorrelations(Answer):
 
     def finding(self) -> str:
         """Return which metric correlates most with the affinity."""
-        from analysis.relations.metric_correlations import correlations_finding
+        from analysis.relations.correlation_sentences import correlations_finding
 
         return correlations_finding(*self.drawn)
 
     def details(self) -> Sequence[str]:
         """Return the mean correlations over all architectures, and where those of models are."""
-        from analysis.relations.metric_correlations import means_sentences
+        from analysis.relations.correlation_sentences import means_sentences
 
         means = means_sentences(self.statistics)
         each = f"{counted(self._models, 'model')}: the option level lists each with model"

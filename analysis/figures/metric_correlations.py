@@ -11,7 +11,7 @@ from analysis.choices import Level
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure
 from analysis.figures.theme import LABEL_SIZE, names_down, text_width
-from analysis.relations.metric_correlations import correlations_finding
+from analysis.relations.correlation_sentences import correlations_finding
 from analysis.statistics.p_values import SIGNIFICANT
 from analysis.text import number
 from survey.metrics import title_of
