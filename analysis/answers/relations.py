@@ -41,14 +41,18 @@ class MetricCorrelations(Answer):
     method = (
         "Pearson's correlation over the sites of a model between its affinity score and each other"
         " metric; for a family and for all, the mean over architectures,"
-        " with its deviation (Tables 1 and 2 of arXiv:2310.11439). Sites next to each other, or in"
-        " the same place of their blocks, are alike: the interval and the p of a model are those of"
-        " as many independent sites as its sites are worth (effective n)."
+        " with its deviation (Tables 1 and 2 of arXiv:2310.11439). Architectures of one family are"
+        " alike: the interval and the p of all are those of the means of families. Sites next to"
+        " each other, or in the same place of their blocks, are alike: the interval and the p of a"
+        " model are those of as many independent sites as its sites are worth (effective n)."
     )
-    unit = "the architecture for a mean, the effective site for a single model"
+    unit = (
+        "the effective site for a single model, the architecture for the mean of a family, the"
+        " family for that of all"
+    )
     columns = (
         *("name", TableColumn("dataset", varying=True), "metric", "n"),
-        *("n_effective", "pearson", "std"),
+        *(TableColumn("families", terminal=None), "n_effective", "pearson", "std"),
         *("low", "high", TableColumn("p", form=probability, terminal=None)),
         TableColumn("p_corrected", "", probability, "Holm's over the table's tests", "p"),
         *("q", "reason"),
@@ -147,17 +151,18 @@ class AccuracyRegressions(Answer):
         " 4 of arXiv:2310.11439, which picks the best of many on four to nine points). A point is"
         " an architecture, with the mean over its checkpoints, as these are alike. R2 left out is"
         " that of points left out of the fit one by one. The p of the pick is the chance of so"
-        " large an R2 of the best predictor when accuracies are assigned to architectures at"
-        " random; Holm's correction and q account for all picks of the table."
+        " large an R2 of the best predictor when accuracies change places among families and among"
+        " the architectures of each; Holm's correction and q account for all picks of the table."
     )
     columns = (
-        *("group", "dataset", "kind", "predictor", "n", "checkpoints", "r2", "r2_left_out"),
+        *("group", "dataset", "kind", "predictor", "n", TableColumn("families", terminal=None)),
+        *("checkpoints", "r2", "r2_left_out"),
         *("slope", "p", "p_picked", "p_corrected", "q", TableColumn("accuracy", terminal=None)),
         "reason",
     )
     unit = (
-        "the architecture, with the mean over its checkpoints; the image, for the spread of"
-        " accuracies"
+        "the architecture, within families of them, with the mean over its checkpoints; the image,"
+        " for the spread of accuracies"
     )
     computed_by = "analysis.relations.accuracy_regressions:regressions"
     found_by = "analysis.relations.accuracy_regressions:regressions_finding"
@@ -166,12 +171,12 @@ class AccuracyRegressions(Answer):
     apart = ("dataset", "pooling")
     view = "runs"
     source = (
-        *("run_id", "source", "architecture", "family_group", "checkpoint", "dataset", "pooling"),
-        *("measured_top1", "images", "reported_top1", "depth", "parameters", "gflops"),
+        *("run_id", "source", "architecture", "family", "family_group", "checkpoint", "dataset"),
+        *("pooling", "measured_top1", "images", "reported_top1", "depth", "parameters", "gflops"),
     )
 
     permutations: int = option(
-        9999, "Number of permutations drawn where there are more.", minimum=1, maximum=100_000
+        9999, "Number of permutations that are drawn.", minimum=1, maximum=100_000
     )
     seed: int = option(0, "Seed of the permutations.", minimum=0, maximum=LARGEST_SEED)
     all_predictors: bool = option(False, "All predictors, not only the best.", flags=("--all",))
@@ -243,6 +248,7 @@ class AffinityTimeline(ColouredAnswer):
     title = "Timeline"
     caption = "Range of each model's affinity scores, oldest architecture first."
     columns = ("model", "family", "family_group", "year", "lowest", "median", "highest", "sites")
+    unit = "the architecture, within families of them"
     source = (*CURVE, "family_group", "year")
     computed_by = "analysis.relations.timeline:timeline"
     found_by = "analysis.relations.timeline:timeline_finding"
@@ -290,6 +296,7 @@ class AffinityByDepth(Answer):
     title = "Depth"
     caption = "Networks of families with several depths, the shallowest first."
     columns = ("model", "family", "sites", "median")
+    unit = "the architecture, of one family"
     computed_by = "analysis.relations.network_depth:depths"
     found_by = "analysis.relations.network_depth:depths_finding"
     source = (*CURVE, *DEPTHS, "site_name", "activation", "affinity_std")

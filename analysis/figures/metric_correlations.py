@@ -92,7 +92,7 @@ def correlation_chart(correlations: pd.DataFrame, level: Level = "family") -> Fi
         alt.layer(cells, labels, width=width, height=HIGH * max(len(names), 1)),
         correlations_finding(correlations, level),
         note="Pearson's correlation of the affinity with each metric over the sites of a model."
-        f"{means} *: below {SIGNIFICANT} after Holm's correction.",
+        f"{means} *: at most {SIGNIFICANT} after Holm's correction.",
         source=correlations,
         width=int(width + text_width(names) + 80),
     )
@@ -102,5 +102,5 @@ def _cell(row: dict[Any, Any]) -> str:
     if pd.isna(row["pearson"]):
         return "-"
     spread = "" if pd.isna(row["std"]) else f" ± {number(row['std'])}"
-    star = "*" if pd.notna(row["p_corrected"]) and row["p_corrected"] < SIGNIFICANT else ""
+    star = "*" if pd.notna(row["p_corrected"]) and row["p_corrected"] <= SIGNIFICANT else ""
     return f"{number(row['pearson'])}{spread}{star}"

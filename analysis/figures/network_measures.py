@@ -12,7 +12,7 @@ from analysis.data.network_measures import by_run
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure, head, side_by_side
 from analysis.figures.theme import ACCENT
-from analysis.relations.network_measures import measure_points, measures_finding
+from analysis.relations.network_measures import measured_runs, measures_finding, points
 from analysis.text import chance, number, spaced
 
 #: Panels side by side, and the size of each in pixels.
@@ -50,15 +50,19 @@ def measure_rows(
         ("measure", "target", "given"),
         "measure_correlations(signatures, models, measures)",
     )
-    points = measure_points(signatures, models, measures, accuracy)
-    names = [name for name in dict.fromkeys(relations["measure"]) if name in points]
-    labelled = points["top-1"].notna().groupby(points["dataset"]).transform("any")
-    points["target"] = labelled.map({True: "top-1", False: "mean"})
-    points["number"] = points["top-1"].where(labelled, points["mean"])
-    points = points.join(_conventions(measures), on=["source", "architecture"])
-    points["conventions"] = points["conventions"].fillna("")
-    kept = ["dataset", "model", "family", "target", "number", "conventions"]
-    rows = points.melt(kept, names, "measure", "value").dropna(subset=["value", "number"])
+    runs = measured_runs(signatures, models, measures, accuracy)
+    names = [name for name in dict.fromkeys(relations["measure"]) if name in runs]
+    labelled = runs["top-1"].notna().groupby(runs["dataset"]).transform("any")
+    runs["number"] = runs["top-1"].where(labelled, runs["mean"])
+    accurate = set(runs.loc[labelled, "dataset"])
+    parts = [
+        points(runs, (name, "number")).rename(columns={name: "value"}).assign(measure=name)
+        for name in names
+    ]
+    rows = pd.concat(parts) if parts else points(runs, ["number"]).assign(measure="", value=0)[:0]
+    rows["target"] = ["top-1" if each in accurate else "mean" for each in rows["dataset"]]
+    rows = rows.join(_conventions(measures), on=["source", "architecture"])
+    rows["conventions"] = rows["conventions"].fillna("")
     order = ["dataset", "measure", "model", "family", "value", "target", "number", "conventions"]
     return rows[order].reset_index(drop=True)
 

@@ -68,11 +68,17 @@ def residual_rows(signatures: pd.DataFrame) -> pd.DataFrame:
     return ordered[["model", "label", "kind", "affinity", "few_images"]].reset_index(drop=True)
 
 
-def residual_chart(signatures: pd.DataFrame) -> Figure:
+def residual_chart(signatures: pd.DataFrame, *, untrained: bool = False) -> Figure:
     """Draw sites after an addition apart from the others, and plain twins beside them.
 
-    Of more than 100 networks the first are drawn, in the order of the rows. Its parameters are
-    those of ``residual_rows``.
+    Of more than 100 networks the first are drawn, in the order of the rows.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        As for ``residual_rows``.
+    untrained : bool
+        Whether random weights (``init:...``) count in the sentences.
     """
     rows = residual_rows(signatures)
     labels = list(dict.fromkeys(rows["label"]))
@@ -93,8 +99,10 @@ def residual_chart(signatures: pd.DataFrame) -> Figure:
         alt.layer(points, *hollowed(base, rows, MARK, looks["shape"])).properties(
             width=WIDTH, height=STRIP * max(len(order), 1)
         ),
-        residual_finding(residual_contrast(signatures)),
-        note=sentence(twins_finding(twins(signatures))) + hollow_note(rows) + left_out,
+        residual_finding(residual_contrast(signatures, untrained=untrained)),
+        note=sentence(twins_finding(twins(signatures, untrained=untrained)))
+        + hollow_note(rows)
+        + left_out,
         source=signatures,
         width=int(max(WIDTH + text_width(order), 560)),
     )

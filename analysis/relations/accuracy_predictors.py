@@ -35,8 +35,8 @@ GIVEN = "given"
 #: What is read of signatures and of models.
 NEEDED_OF_SITES = ("run_id", "role", "affinity")
 NEEDED_OF_MODELS = (
-    *("run_id", "model", "source", "architecture", "family_group", "checkpoint", "dataset"),
-    *("pooling", "measured_top1", "reported_top1", *CHARACTERISTICS),
+    *("run_id", "model", "source", "architecture", "family", "family_group"),
+    *("checkpoint", "dataset", "pooling", "measured_top1", "reported_top1", *CHARACTERISTICS),
 )
 
 #: What the points of one regression have in common, and what makes one of them.
@@ -57,9 +57,10 @@ def predictors(
     pandas.DataFrame
         One row an architecture, group of families and dataset: ``family_group``, ``dataset``,
         ``source``, ``architecture``, ``model`` (the label of its only checkpoint with an accuracy;
-        of several, the architecture), ``measured`` and ``reported`` (how many checkpoints with such
-        an accuracy), and means over these: ``top1`` (a fraction) and a column ``kind:predictor``
-        for each predictor. Of a given one, the mean is over the checkpoints that have a number.
+        of several, the architecture), ``family`` (the architecture where none is known),
+        ``measured`` and ``reported`` (how many checkpoints with such an accuracy), and means over
+        these: ``top1`` (a fraction) and a column ``kind:predictor`` for each predictor, NaN where
+        one of these checkpoints has none.
 
     Raises
     ------
@@ -81,16 +82,21 @@ def predictors(
     others = known[list(CHARACTERISTICS)].astype("float64").add_prefix("characteristic:")
     others = others.assign(**{f"{GIVEN}:{name}": _numbers(known, name) for name in given})
     accuracies = known_accuracies(known, accuracy)
-    # A checkpoint without an accuracy has no part in the means of its architecture.
-    numbers = others.join([*by_kind, accuracies["top1"]]).where(accuracies["top1"].notna())
+    # A checkpoint without an accuracy has no part in the means of its architecture. Any other has:
+    # a predictor and the accuracies are means over the same checkpoints.
+    counts = accuracies["top1"].notna()
+    numbers = others.join([*by_kind, accuracies["top1"]])[counts]
     on = [measured_on(run) for run in known.to_dict("records")]
     point = [known.assign(dataset=on)[name] for name in _POINT]
-    points = numbers.groupby(point).mean()
+    every = known["architecture"].groupby(point).first().index
+    points = numbers.groupby([each[counts] for each in point]).mean(skipna=False).reindex(every)
     checkpoints = accuracies[["measured", "reported"]].groupby(point).sum()
-    only = known["model"].where(accuracies["top1"].notna()).groupby(point).first()
+    only = known["model"].where(counts).groupby(point).first()
     architectures = points.index.get_level_values("architecture")
     names = only.where(checkpoints.sum(axis="columns") == 1, architectures)
-    return points.join(checkpoints).assign(model=names).reset_index()
+    family = known["family"].replace("", None).groupby(point).first()
+    texts = {"model": names, "family": family.fillna(architectures.to_series(every))}
+    return points.join(checkpoints).assign(**texts).reset_index()
 
 
 def _numbers(runs: pd.DataFrame, name: str) -> pd.Series[float]:

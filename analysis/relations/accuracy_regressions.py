@@ -14,10 +14,11 @@ from analysis.array_types import Floats
 from analysis.choices import Accuracy
 from analysis.data.tables import Row, result_table
 from analysis.relations.accuracy_predictors import GIVEN, GROUP, KINDS, predictors
+from analysis.statistics.clustered_permutations import Permuted, permuted_by_group
 from analysis.statistics.fitted_line import fitted_line
 from analysis.statistics.p_values import SIGNIFICANT, corrected
 from analysis.statistics.pearson import ROUNDING, constant
-from analysis.statistics.permutations import Orders, orders
+from analysis.statistics.permutations import require_permutations
 from analysis.text import chance, number
 from survey.text import counted
 
@@ -26,7 +27,7 @@ LEAST_ARCHITECTURES = 4
 
 COLUMNS = {
     **dict.fromkeys(("group", "dataset", "accuracy", "kind", "predictor"), "str"),
-    **dict.fromkeys(("n", "checkpoints"), "int64"),
+    **dict.fromkeys(("n", "families", "checkpoints"), "int64"),
     **dict.fromkeys(("r2", "slope", "intercept", "r2_left_out", "p"), "float64"),
     "picked": "bool",
     **dict.fromkeys(("p_picked", "p_corrected", "q"), "float64"),
@@ -50,11 +51,11 @@ def regressions(
         Rows of ``analysis.signatures``: ``run_id``, ``role`` and ``affinity``.
     models : pandas.DataFrame
         Rows of ``analysis.models``: ``run_id``, ``model``, ``source``, ``architecture``,
-        ``family_group``, ``checkpoint``, ``dataset``, ``pooling``, ``measured_top1``,
+        ``family``, ``family_group``, ``checkpoint``, ``dataset``, ``pooling``, ``measured_top1``,
         ``reported_top1``, ``depth``, ``parameters`` and ``gflops``. Runs without a group, without a
         signature, or of random weights (``init:...``) have no part in this.
     permutations : int
-        Orders of the accuracies to draw where there are over 8! of them.
+        How many permutations of the accuracies to draw.
     seed : int
         Seed of the drawing.
     accuracy : {"measured", "reported"}
@@ -70,16 +71,18 @@ def regressions(
         and reported), ``kind`` (signature: statistics of all sites; gates, main: of those sites
         alone, main only where these are not all sites; characteristic: not from the signature;
         given: named by the caller), ``predictor``, ``n`` (points: architectures with accuracy and
-        predictor, each the mean over its checkpoints), ``checkpoints`` (of the group, with an
-        accuracy), ``r2``, ``slope`` and ``intercept`` (of top-1, a fraction, on the predictor),
-        ``r2_left_out`` (leave-one-out: 1 - PRESS / sum (y - mean y)^2 with the mean over all points
-        [1]_, so that it is below 0 where the line predicts worse than that mean), ``p`` (chance of
-        so large an R2 for this predictor if accuracies belonged to any architecture [2]_),
-        ``picked`` (whether its R2 is the largest of its kind in the group), and on picked rows
-        ``p_picked`` (chance that the largest R2 over all predictors of the kind is so large [3]_;
-        this accounts for the picking), ``p_corrected`` and ``q`` (of ``p_picked`` over all picks of
-        the table; see ``analysis.statistics.p_values.corrected``); ``reason`` (why something is
-        blank; empty if nothing is).
+        predictor, each the mean over its checkpoints), ``families`` (of the points),
+        ``checkpoints`` (of the group, with an accuracy), ``r2``, ``slope`` and ``intercept`` (of
+        top-1, a fraction, on the predictor), ``r2_left_out`` (leave-one-out: 1 - PRESS / sum (y -
+        mean y)^2 with the mean over all points [1]_, so that it is below 0 where the line predicts
+        worse than that mean), ``p`` (chance of so large an R2 for this predictor if accuracies
+        changed places among families and among the architectures of each [2]_; see
+        ``analysis.statistics.clustered_permutations``), ``picked`` (whether its R2 is the largest
+        of its kind in the group), and on picked rows ``p_picked`` (chance that the largest R2 over
+        all predictors of the kind is so large [3]_; this accounts for the picking), ``p_corrected``
+        and ``q`` (of ``p_picked`` over all picks of the table; see
+        ``analysis.statistics.p_values.corrected``); ``reason`` (why something is blank; empty if
+        nothing is).
 
     Raises
     ------
@@ -92,18 +95,19 @@ def regressions(
     Notes
     -----
     ``p_picked`` accounts for the choice among the predictors of one kind in one group,
-    ``p_corrected`` and ``q`` for that among kinds, groups and datasets too. All p-values take the
-    architectures of a group to be exchangeable; those of one family are not quite.
+    ``p_corrected`` and ``q`` for that among kinds, groups and datasets too. Architectures of one
+    family are alike: where each family has one predictor and one accuracy, its number of families
+    decides how small a p can be.
 
     References
     ----------
     .. [1] D. M. Allen, "The Relationship between Variable Selection and Data Augmentation and a
        Method for Prediction", Technometrics 16 (1974), doi:10.1080/00401706.1974.10489157.
-    .. [2] B. Phipson and G. K. Smyth (2010), doi:10.2202/1544-6115.1585.
+    .. [2] A. M. Winkler et al. (2015), doi:10.1016/j.neuroimage.2015.05.092.
     .. [3] P. H. Westfall and S. S. Young, "Resampling-Based Multiple Testing" (Wiley, 1993): the
        single-step maximum.
     """
-    orders(1, permutations, seed)
+    require_permutations(permutations)
     table = predictors(signatures, models, accuracy, given)
     rows: list[Row] = []
     for (group, dataset), members in table.groupby(list(GROUP), sort=True):
@@ -130,7 +134,7 @@ def regressions_finding(
     ours = regressions[regressions["picked"] & counts]
     if ours.empty:
         return "No group of families has enough architectures with an accuracy for a regression"
-    significant = int((ours["p_corrected"] < SIGNIFICANT).sum())
+    significant = int((ours["p_corrected"] <= SIGNIFICANT).sum())
     left_out = int((ours["r2_left_out"] > 0).sum())
     top = ours.iloc[int(np.argmax(ours["r2"]))]
     return (
@@ -158,13 +162,14 @@ def _group_rows(members: pd.DataFrame, permutations: int, seed: int) -> Iterator
     basics = {"accuracy": accuracy or "none", "checkpoints": sum(counts.values())}
     top1 = members["top1"].to_numpy(float)
     reason = _unusable(top1, "top-1", "accuracy")
-    shuffled = None if reason else orders(len(top1), permutations, seed)
+    families = members["family"].to_numpy()
+    permuted = None if reason else permuted_by_group(top1, families, permutations, seed)
     for kind in (*KINDS, GIVEN):
         values = _of_kind(members, kind)
         # Without gates the main sites are all sites: one test is not to count twice.
         if kind == "main" and values.equals(_of_kind(members, "signature")):
             continue
-        for row in _kind_rows(kind, values, top1, shuffled):
+        for row in _kind_rows(kind, values, members, permuted):
             yield {**basics, "kind": kind, **row} | ({"reason": reason} if reason else {})
 
 
@@ -174,35 +179,39 @@ def _of_kind(members: pd.DataFrame, kind: str) -> pd.DataFrame:
     return members.filter(regex=f"^{prefix}").rename(columns=lambda name: name.removeprefix(prefix))
 
 
-def _kind_rows(kind: str, values: pd.DataFrame, top1: Floats, shuffled: Orders | None) -> list[Row]:
+def _kind_rows(
+    kind: str, values: pd.DataFrame, members: pd.DataFrame, permuted: Permuted | None
+) -> list[Row]:
     """Fit every predictor of one kind; the best has a p-value that accounts for picking it."""
+    top1 = members["top1"].to_numpy(float)
     rows: list[Row] = []
     best, largest = None, None
     for name in map(str, values):
         x = values[name].to_numpy(float)
         known = np.isfinite(x)
         row: Row = {"predictor": name, "n": int(known.sum()), "picked": False}
-        row["reason"] = "" if shuffled is None else _unusable(x[known], name, kind, top1[known])
+        row["families"] = members["family"][known].nunique()
+        row["reason"] = "" if permuted is None else _unusable(x[known], name, kind, top1[known])
         rows.append(row)
-        if shuffled is None or row["reason"]:
+        if permuted is None or row["reason"]:
             continue
         fit = fitted_line(x[known], top1[known])
-        drawn = _permuted_r2(x, top1, shuffled)
+        drawn = _permuted_r2(x, top1, permuted.values)
         alone = np.isnan(fit.r2_left_out)
         row |= {"r2": fit.r2, "slope": fit.slope, "intercept": fit.intercept}
-        row |= {"r2_left_out": fit.r2_left_out, "p": shuffled.p(fit.r2, drawn)}
+        row |= {"r2_left_out": fit.r2_left_out, "p": permuted.p(fit.r2, drawn)}
         row["reason"] = "without one of the architectures it does not vary" if alone else ""
         largest = drawn if largest is None else np.maximum(largest, drawn)
         best = row if best is None or fit.r2 > best["r2"] else best
-    if best is not None and largest is not None and shuffled is not None:
-        best |= {"picked": True, "p_picked": shuffled.p(best["r2"], largest)}
+    if best is not None and largest is not None and permuted is not None:
+        best |= {"picked": True, "p_picked": permuted.p(best["r2"], largest)}
     return rows
 
 
-def _permuted_r2(x: Floats, y: Floats, shuffled: Orders) -> Floats:
-    """Return R2 of the fit for each order of y, over the points where x is known."""
+def _permuted_r2(x: Floats, y: Floats, permuted: Floats) -> Floats:
+    """Return R2 of the fit for each permutation of y, over the points where x is known."""
     known = np.isfinite(x)
-    moved = y[shuffled.indices][:, known]
+    moved = permuted[:, known]
     moved -= moved.mean(axis=1, keepdims=True)
     from_mean = x[known] - x[known].mean()
     total = (moved**2).sum(axis=1)

@@ -40,7 +40,7 @@ def correlations_finding(correlations: pd.DataFrame, level: Level = "family") ->
     lead = "Even the metric" if row["min"] < 0 < row["max"] else "The metric"
     strongest = known[known["metric"].map(title_of) == row.name]
     tested = strongest["p_corrected"].dropna()
-    small = f"{int((tested < SIGNIFICANT).sum())} of {len(tested)} differ from 0 at {SIGNIFICANT}"
+    small = f"{int((tested <= SIGNIFICANT).sum())} of {len(tested)} differ from 0 at {SIGNIFICANT}"
     doubt = f"{small} after Holm's correction" if len(tested) else "none can be tested"
     if members == 1:
         mean = number(row["mean"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 
 from analysis.data.provenance import carried
@@ -64,7 +66,7 @@ def depth_finding(networks: pd.DataFrame, families: int = 1) -> str:
         count = counted(len(known), "architecture")
         return f"{family}: {count} with scores, no depths to compare"
     first, last = known.iloc[0], known.iloc[-1]
-    trend = Trend.of(known["sites"], known["median"], families)
+    trend = Trend.of(known["sites"], known["median"], tests=families)
     # The p of the one that is picked accounts for the others.
     picked = f" as the clearest of {families} families" if families > 1 else ""
     tested = f"{trend}{picked}, {counted(trend.n, 'architecture')}"
@@ -105,4 +107,5 @@ def _architectures(networks: pd.DataFrame) -> pd.DataFrame:
 
 def _p(networks: pd.DataFrame) -> float:
     known = _architectures(networks)
-    return Trend.of(known["sites"], known["median"]).p
+    p = Trend.of(known["sites"], known["median"]).p
+    return 1.0 if math.isnan(p) else p

@@ -7,7 +7,7 @@ says little. So each correlation stands beside the one given depth, width and sp
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from analysis.relations.accuracy_predictors import known_accuracies, statistics
 from analysis.statistics.p_values import SIGNIFICANT, corrected
 from analysis.statistics.partial_correlation import partial_correlation
 from analysis.statistics.pearson import LEAST_SITES, constant
-from analysis.statistics.permutations import orders
+from analysis.statistics.permutations import require_permutations
 from analysis.text import chance, missing, number, spaced
 from survey.text import counted
 
@@ -83,8 +83,8 @@ def measure_correlations(
     pandas.DataFrame
         Two rows a dataset, measure and target: ``dataset`` (with the pooling unless that is mean),
         ``measure``, ``target`` (one of ``TARGETS``), ``given`` (empty, or the variables of
-        ``GIVEN`` that are known and differ), ``n`` (points: architectures that have all of these,
-        each the mean over its checkpoints), ``families``, ``pearson`` (given the others, of the
+        ``GIVEN`` that are known and differ), ``n`` (points: architectures, each the mean over
+        its checkpoints that have all of these), ``families``, ``pearson`` (given the others, of the
         residuals of least-squares fits on them), ``low`` and ``high`` (Fisher's 95 % interval,
         which takes architectures for independent), ``spearman`` (the same of ranks), ``p``
         (two-sided, by permutation of families and of architectures within each; see
@@ -96,11 +96,11 @@ def measure_correlations(
     SettingsError
         If ``permutations`` is below 1, ``accuracy`` is neither, or a column is missing.
     """
-    orders(1, permutations, seed)
-    points = measure_points(signatures, models, measures, accuracy)
+    require_permutations(permutations)
+    runs = measured_runs(signatures, models, measures, accuracy)
     names = in_declared_order(measures["measure"].unique())
     rows: list[Row] = []
-    for dataset, members in points.groupby("dataset", sort=True):
+    for dataset, members in runs.groupby("dataset", sort=True):
         for name, target in itertools.product(names, TARGETS):
             basics = {"dataset": dataset, "measure": name, "target": target}
             pairs = _rows(members, name, target, permutations, seed)
@@ -110,7 +110,7 @@ def measure_correlations(
     return result
 
 
-def measure_points(
+def measured_runs(
     signatures: pd.DataFrame,
     models: pd.DataFrame,
     measures: pd.DataFrame,
@@ -121,10 +121,8 @@ def measure_points(
     Returns
     -------
     pandas.DataFrame
-        One row an architecture and dataset that has any measure: ``dataset``, ``source``,
-        ``architecture``, ``model`` (the label of its only checkpoint; of several, the
-        architecture), ``family`` (the architecture where none is known), and means over its
-        checkpoints of each measure, of ``TARGETS`` and of ``GIVEN``.
+        One row a run that has any measure: ``dataset``, ``source``, ``architecture``, ``model``,
+        ``family`` (the architecture where none is known), each measure, ``TARGETS`` and ``GIVEN``.
     """
     require_columns(signatures, NEEDED_OF_SITES)
     require_columns(models, NEEDED_OF_MODELS, MODELS)
@@ -135,13 +133,36 @@ def measure_points(
     counts = known.index.isin(signatures["run_id"]) & known.index.isin(values.index)
     known = known[counts & trained(known["checkpoint"])]
     numbers = values.join([_of_signatures(signatures), _of_models(known, accuracy)], how="right")
-    on = pd.Series([measured_on(run) for run in known.to_dict("records")], known.index, dtype=str)
-    point = [on.rename("dataset"), known["source"], known["architecture"]]
-    groups = numbers.loc[known.index].groupby(point)
-    names = known["architecture"].where(groups["depth"].transform("size") > 1, known["model"])
-    families = known["family"].where(known["family"].notna() & (known["family"] != ""), names)
-    texts = pd.DataFrame({"model": names, "family": families}).groupby(point).first()
-    return groups.mean().join(texts).reset_index()
+    texts = known[["source", "architecture", "model"]].assign(
+        dataset=pd.Series(map(measured_on, known.to_dict("records")), known.index, dtype=str),
+        family=known["family"].replace("", None).fillna(known["architecture"]),
+    )
+    return texts.join(numbers)
+
+
+def points(runs: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return an architecture a row, with the means over its checkpoints that have all numbers.
+
+    Parameters
+    ----------
+    runs : pandas.DataFrame
+        From ``measured_runs``.
+    names : sequence of str
+        The numbers.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``dataset``, ``source``, ``architecture``, ``model`` (the label of the only checkpoint; of
+        several, the architecture), ``family`` and the numbers.
+    """
+    known = runs.dropna(subset=list(names))
+    groups = known.groupby(["dataset", "source", "architecture"])
+    means = groups[list(names)].mean().join(groups[["model", "family"]].first())
+    means["model"] = means["model"].where(
+        groups.size() == 1, means.index.get_level_values("architecture")
+    )
+    return means.reset_index()
 
 
 def measures_finding(correlations: pd.DataFrame) -> str:
@@ -171,7 +192,9 @@ def measures_finding(correlations: pd.DataFrame) -> str:
         best = max(given, key=_size)
         parts.append(f"given these, {_named(best)} correlate most, by {_result(best)}")
     elif given and any(map(_significant, plain)):
-        parts.append(f"none of {len(given)} correlations given these has p < {SIGNIFICANT:g}")
+        parts.append(
+            f"none of {len(given)} correlations given these has p of at most {SIGNIFICANT:g}"
+        )
     text = "; ".join(parts)
     return text[0].upper() + text[1:]
 
@@ -181,7 +204,7 @@ def _size(row: Mapping[Any, Any]) -> float:
 
 
 def _significant(row: Mapping[Any, Any]) -> bool:
-    return bool(row["p_corrected"] < SIGNIFICANT)
+    return bool(row["p_corrected"] <= SIGNIFICANT)
 
 
 def _pair(row: Mapping[Any, Any]) -> tuple[Any, ...]:
@@ -231,10 +254,10 @@ def _rows(
     members: pd.DataFrame, measure: str, target: str, permutations: int, seed: int
 ) -> Iterator[Row]:
     """Yield the plain correlation, and the one given what is known of depth, width, sparsity."""
-    pairs = members[members[[measure, target]].notna().all(axis="columns")]
+    pairs = members.dropna(subset=[measure, target])
     given = [name for name in GIVEN if pairs[name].notna().any() and not _alike(pairs[name])]
     for others in ((), tuple(given)) if given else ((),):
-        rows = pairs.dropna(subset=list(others))
+        rows = points(pairs, (measure, target, *others))
         yield {
             "given": ", ".join(others),
             "n": len(rows),

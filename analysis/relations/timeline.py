@@ -80,12 +80,17 @@ def timeline_finding(timeline: pd.DataFrame) -> str:
     spread = (years["highest"] - years["lowest"]).round(2)
     widest = years.index[int(np.argmax(spread))]
     # Where all years print the same spread, none has the widest.
-    wide = f"scores spread widest in {widest} ({ends[widest]}; " if spread.nunique() > 1 else "("
+    wide = f"; scores spread widest in {widest} ({ends[widest]})" if spread.nunique() > 1 else ""
     # The weights of one architecture have one year: they tell no more of a trend than one of them.
-    architectures = rows.groupby(["source", "architecture"])[["year", "median"]].mean()
-    trend = Trend.of(architectures["year"], architectures["median"])
+    by_architecture = rows.groupby(["source", "architecture"])
+    means = by_architecture[["year", "median"]].mean()
+    # A family is a point where it has a name: else each of its architectures is one.
+    names = by_architecture["family"].first().replace("", None)
+    families = names.fillna(names.index.to_series().map(str))
+    trend = Trend.of(means["year"], means["median"], families)
     start, end = years["median"].iloc[0], years["median"].iloc[-1]
-    tested = f"{trend}, {counted(trend.n, 'architecture')}"
+    of_families = counted(families.nunique(), "family", "families")
+    tested = f"{trend}, {counted(trend.n, 'architecture')} of {of_families}"
     if verb := trend.verb(start, end):
         lead = f"{verb} from {number(start)} in {first} to {number(end)} in {last} ({tested})"
     else:
@@ -93,4 +98,4 @@ def timeline_finding(timeline: pd.DataFrame) -> str:
             f"shows no trend over the years: {number(start)} in {first}, {number(end)} in {last}"
             f" ({tested})"
         )
-    return f"The typical median affinity {lead}; {wide}n = {len(rows)} models)"
+    return f"The typical median affinity {lead}; n = {counted(len(rows), 'model')}{wide}"

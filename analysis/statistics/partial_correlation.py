@@ -15,7 +15,6 @@ from analysis.array_types import Floats
 from analysis.statistics.clustered_permutations import permuted_by_group
 from analysis.statistics.correlation_interval import fisher_interval
 from analysis.statistics.pearson import ROUNDING, pearson
-from analysis.statistics.permutations import TIE
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +64,12 @@ def partial_correlation(
         return None
     r = pearson(one, other)
     low, high = fisher_interval(r, len(x) - given.shape[1])
-    drawn = _left(permuted_by_group(other, groups, permutations, seed), basis)
+    permuted = permuted_by_group(other, groups, permutations, seed)
+    drawn = _left(permuted.values, basis)
     lengths = np.linalg.norm(drawn, axis=1) * np.linalg.norm(one)
     # Where a permutation leaves nothing, nothing is explained.
     sizes = np.abs(drawn @ one) / np.where(lengths > 0, lengths, np.inf)
-    reached = int(np.count_nonzero(sizes >= abs(r) - TIE))
-    p = (reached + 1) / (permutations + 1)
-    return PartialCorrelation(r, low, high, _of_ranks(x, y, given), p)
+    return PartialCorrelation(r, low, high, _of_ranks(x, y, given), permuted.p(abs(r), sizes))
 
 
 def _of_ranks(x: Floats, y: Floats, given: Floats) -> float:

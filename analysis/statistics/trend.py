@@ -2,8 +2,8 @@
 
 References
 ----------
-.. [1] M. G. Kendall, "A New Measure of Rank Correlation", Biometrika 30 (1938), 81-93,
-   doi:10.1093/biomet/30.1-2.81.
+.. [1] C. Spearman, "The Proof and Measurement of Association between Two Things", The American
+   Journal of Psychology 15 (1904), 72-101, doi:10.2307/1412159.
 """
 
 from __future__ import annotations
@@ -16,36 +16,55 @@ from numpy.typing import ArrayLike
 from analysis.statistics.p_values import SIGNIFICANT
 from analysis.text import chance, number
 
+#: Permutations that are drawn, and their seed.
+_PERMUTATIONS, _SEED = 1999, 0
+
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Kendall's rank correlation of two numbers over models [1]_."""
+    """Spearman's rank correlation of two numbers over models [1]_."""
 
     #: In [-1, 1]; NaN where one of them does not vary.
-    tau: float
-    #: The chance of one so far from 0, exact for few models without ties.
+    rho: float
+    #: The chance of one so far from 0, by permutation.
     p: float
     #: How many models.
     n: int
 
     @classmethod
-    def of(cls, x: ArrayLike, y: ArrayLike, tests: int = 1) -> Trend:
+    def of(
+        cls, x: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, tests: int = 1
+    ) -> Trend:
         """Return the trend of y with x.
 
         Parameters
         ----------
         x, y : array of float, shape (n,)
             One value a model.
+        groups : array, shape (n,), optional
+            Groups of models that are alike, such as families: y is permuted group by group and
+            within each (``analysis.statistics.clustered_permutations``), then ranked.
         tests : int
             Of how many trends it is the one picked; p is multiplied by them (Bonferroni).
         """
-        from scipy.stats import kendalltau
+        from scipy.stats import rankdata
 
-        a, b = np.asarray(x, float), np.asarray(y, float)
-        if len(a) < 2:
-            return cls(np.nan, np.nan, len(a))
-        result = kendalltau(a, b)
-        return cls(float(result.statistic), min(1.0, float(result.pvalue) * tests), len(a))
+        from analysis.statistics.clustered_permutations import permuted_by_group
+
+        values = np.asarray(y, float)
+        n = len(values)
+        first, second = (rankdata(np.asarray(each, float)) - (n + 1) / 2 for each in (x, values))
+        size = float(np.linalg.norm(first) * np.linalg.norm(second))
+        if size == 0:
+            return cls(np.nan, np.nan, n)
+        rho = float(first @ second) / size
+        alone = range(n) if groups is None else groups
+        permuted = permuted_by_group(values, alone, _PERMUTATIONS, _SEED)
+        # Rounding in the means of groups is not to part equal values.
+        moved = rankdata(permuted.values.round(12), axis=1) - (n + 1) / 2
+        lengths = np.linalg.norm(moved, axis=1) * np.linalg.norm(first)
+        sizes = np.abs(moved @ first) / np.where(lengths > 0, lengths, np.inf)
+        return cls(rho, min(1.0, permuted.p(abs(rho), sizes) * tests), n)
 
     def verb(self, first: float, last: float) -> str | None:
         """Return ``rises`` or ``falls``; None where chance or rounding may have made the trend.
@@ -57,9 +76,9 @@ class Trend:
         """
         if not self.p <= SIGNIFICANT or number(first) == number(last):
             return None
-        if (last - first) * self.tau <= 0:
+        if (last - first) * self.rho <= 0:
             return None
-        return "rises" if self.tau > 0 else "falls"
+        return "rises" if self.rho > 0 else "falls"
 
     def __str__(self) -> str:
-        return f"Kendall's tau {number(self.tau)}, {chance(self.p)}"
+        return f"Spearman's rho {number(self.rho)}, {chance(self.p)}"

@@ -15,8 +15,9 @@ from analysis.relations.network_measures import (
     GIVEN,
     TARGETS,
     measure_correlations,
-    measure_points,
+    measured_runs,
     measures_finding,
+    points,
 )
 from survey.errors import SettingsError
 from tests.analysis.made import models, signature, signatures
@@ -137,15 +138,20 @@ def test_a_point_is_an_architecture_with_the_mean_over_its_checkpoints() -> None
         family=["F", "F", "", "F"], depth=[8, 8, 0, 8],
     )  # fmt: skip
     measured = scores({"path_length": np.array([2.0, 4.0, np.nan, 99.0])}, runs)
-    points = measure_points(sites, known, measured).set_index("architecture")
-    assert list(points["model"]) == ["a", "b1"]
-    assert list(points["family"]) == ["F", "b1"]
-    assert points.loc["a", "path_length"] == 3.0
-    assert points.loc["a", "mean"] == pytest.approx(0.35)
-    assert points.loc["a", "width"] == pytest.approx(np.log(10))
-    assert points.loc["a", "depth"] == pytest.approx(np.log(8))
-    assert list(points["top-1"]) == pytest.approx([0.6, 0.9])
-    assert np.isnan(points.loc["b", ["path_length", "depth"]].astype(float)).all()
+    known_runs = measured_runs(sites, known, measured)
+    every = points(known_runs, ["mean", "width", "top-1"]).set_index("architecture")
+    assert list(every["model"]) == ["a", "b1"]
+    assert list(every["family"]) == ["F", "b"]
+    assert every.loc["a", "mean"] == pytest.approx(0.35)
+    assert every.loc["a", "width"] == pytest.approx(np.log(10))
+    assert list(every["top-1"]) == pytest.approx([0.6, 0.9])
+    (both,) = points(known_runs, ["path_length", "depth"]).to_dict("records")
+    assert (both["architecture"], both["path_length"]) == ("a", 3.0)
+    assert both["depth"] == pytest.approx(np.log(8))
+    # Of a pair both means are over the checkpoints that have both.
+    apart = measured_runs(sites, known, measured[measured["run_id"] != "a2"])
+    (one,) = points(apart, ["path_length", "top-1"]).to_dict("records")
+    assert (one["model"], one["path_length"], one["top-1"]) == ("a1", 2.0, 0.5)
 
 
 def test_what_cannot_be_correlated_has_a_reason(zoo: Zoo) -> None:

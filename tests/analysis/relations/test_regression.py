@@ -24,7 +24,6 @@ from analysis.relations.accuracy_predictors import (
 from analysis.relations.accuracy_regressions import regressions
 from analysis.statistics.fitted_line import fitted_line
 from analysis.statistics.p_values import corrected
-from analysis.statistics.permutations import MOST_ORDERS, orders
 from survey.errors import SettingsError, UnknownName
 from tests.analysis.made import models, signature, signatures
 
@@ -327,17 +326,29 @@ def test_the_seed_decides() -> None:
     assert not first["p"].equals(other["p"])
 
 
-def test_orders() -> None:
-    result = orders(4, 9, 0)
-    assert result.exact
-    assert {tuple(row) for row in result.indices} == set(itertools.permutations(range(4)))
-    assert len(orders(8, 9, 0).indices) == MOST_ORDERS
-    drawn = orders(9, 50, 0)
-    assert not drawn.exact
-    assert (np.sort(drawn.indices, axis=1) == np.arange(9)).all()
-    # None of 50 reached it: not 0, but one of 51.
-    assert drawn.p(1.0, np.zeros(50)) == pytest.approx(1 / 51)
-    assert result.p(1.0, np.r_[1.0 - 1e-15, np.zeros(23)]) == pytest.approx(1 / 24)
+@pytest.mark.parametrize("sizes", [(4, 4, 4), (5, 5), (3, 3, 3, 3, 3)])
+def test_alike_families_are_no_independent_architectures(sizes: tuple[int, ...]) -> None:
+    """Families differ in accuracy and signature by chance, and their architectures hardly."""
+    groups, n, sites, rng = 200, sum(sizes), 4, RNG(15)
+    scores, known = zoo(groups * n, sites=sites, gates=False, depth=9, parameters=9, gflops=1.0)
+    family = np.repeat(np.arange(groups * len(sizes)), np.tile(sizes, groups))
+    known["family"] = [f"f{each}" for each in family]
+    known["family_group"] = np.repeat([f"g{number:03}" for number in range(groups)], n)
+    known["measured_top1"] = alike(rng.normal(size=groups * n), family, rng)
+    scores["affinity"] = 10 + alike(rng.normal(size=(groups * n, sites)), family, rng).ravel()
+    table = regressions(scores, known, permutations=199)
+    picked = table[table["picked"] & (table["kind"] == "signature")]
+    assert set(picked["families"]) == {len(sizes)}
+    assert (picked["p_picked"] <= 0.05).mean() <= 0.08
+
+
+def test_a_predictor_and_an_accuracy_are_of_the_same_checkpoints() -> None:
+    scores, known = zoo(7, gates=False, seed=16)
+    known["architecture"] = list("aabcdef")
+    known["tags"] = [{"lr": float(each)} if each != 1 else {} for each in range(7)]
+    row = at(regressions(scores, known, permutations=9, given=["tags.lr"]), "given", "tags.lr")
+    theirs = stats.linregress(range(2, 7), known["measured_top1"][2:])
+    assert (row["n"], row["r2"]) == (5, pytest.approx(theirs.rvalue**2))
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from analysis.statistics.clustered_permutations import permuted_by_group
 from analysis.statistics.partial_correlation import partial_correlation
-from analysis.statistics.permutations import orders
+from analysis.statistics.permutations import permutation_p
 
 RNG = np.random.default_rng
 NOTHING = np.empty((40, 0))
@@ -54,7 +56,9 @@ def test_what_others_determine_has_no_partial_correlation() -> None:
 def test_a_permutation_keeps_groups_together() -> None:
     values = RNG(3).normal(size=9)
     groups = np.array(list("aaabbbccc"))
-    drawn = permuted_by_group(values, groups, 500, 0)
+    permuted = permuted_by_group(values, groups, 500, 0)
+    assert not permuted.exact
+    drawn = permuted.values
     means = [values[groups == each].mean() for each in "abc"]
     spread = [values[groups == each] - mean for each, mean in zip("abc", means, strict=True)]
     for row in drawn:
@@ -65,19 +69,36 @@ def test_a_permutation_keeps_groups_together() -> None:
     assert len({tuple(row.round(9)) for row in drawn}) > 300
 
 
+@pytest.mark.parametrize("groups", ["aaaa", "abcd"])
+def test_few_numbers_of_one_group_or_each_of_its_own_take_all_orders(groups: str) -> None:
+    values = RNG(4).normal(size=4)
+    permuted = permuted_by_group(values, list(groups), 9, 0)
+    assert permuted.exact
+    orders = set(itertools.permutations(values))
+    assert {tuple(row) for row in permuted.values} == orders
+    assert len(permuted.values) == len(orders)
+    assert not permuted_by_group(RNG(4).normal(size=9), range(9), 50, 0).exact
+
+
+def test_a_p_value_of_drawn_permutations_is_never_zero() -> None:
+    assert permutation_p(1.0, np.zeros(50), exact=False) == pytest.approx(1 / 51)
+    all_but_rounded = np.r_[1.0 - 1e-15, np.zeros(23)]
+    assert permutation_p(1.0, all_but_rounded, exact=True) == pytest.approx(1 / 24)
+
+
 @pytest.mark.parametrize("sizes", [(5, 5, 5, 5, 5, 5), (1, 1, 2, 3, 4, 6, 9)])
 def test_alike_families_are_no_independent_networks(sizes: tuple[int, ...]) -> None:
     """Families differ in both, and architectures of one hardly: nothing relates the two."""
     families, tries = np.repeat(np.arange(len(sizes)), sizes), 300
     rng, n = RNG(7), sum(sizes)
-    shuffled = orders(n, 199, 0)
+    shuffled = np.array([RNG(seed).permutation(n) for seed in range(199)])
     clustered, alone = 0, 0
     for _ in range(tries):
         x, y = (rng.normal(size=len(sizes))[families] + 0.2 * rng.normal(size=n) for _ in range(2))
         result = partial_correlation(x, y, np.empty((n, 0)), families, 199, 0)
         assert result is not None
-        moved = np.abs(stats.zscore(y)[shuffled.indices] @ stats.zscore(x)) / n
+        moved = np.abs(stats.zscore(y)[shuffled] @ stats.zscore(x)) / n
         clustered += result.p <= 0.05
-        alone += shuffled.p(abs(result.pearson), moved) <= 0.05
+        alone += permutation_p(abs(result.pearson), moved, exact=False) <= 0.05
     assert clustered / tries < 0.10
     assert alone / tries > 0.2

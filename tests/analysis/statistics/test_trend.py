@@ -7,6 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from analysis.relations.network_depth import depths, depths_finding
 from analysis.relations.timeline import timeline, timeline_finding
@@ -17,15 +18,30 @@ from tests.analysis.made import signature, signatures
 def test_p_is_the_share_of_orders_that_are_as_far_from_none() -> None:
     years, values = [1, 2, 3, 4, 5], [0.1, 0.4, 0.2, 0.6, 0.8]
 
-    def tau(order: tuple[float, ...]) -> float:
-        pairs = [(i, j) for i in range(5) for j in range(i)]
-        return sum(np.sign(order[i] - order[j]) for i, j in pairs) / len(pairs)
-
-    every = [abs(tau(order)) for order in permutations(values)]
+    every = [abs(stats.spearmanr(years, order).statistic) for order in permutations(values)]
     trend = Trend.of(years, values)
-    assert trend.tau == pytest.approx(tau(tuple(values)))
-    assert trend.p == pytest.approx(np.mean([each >= abs(trend.tau) - 1e-9 for each in every]))
+    assert trend.rho == pytest.approx(stats.spearmanr(years, values).statistic)
+    assert trend.p == pytest.approx(np.mean([each >= abs(trend.rho) - 1e-9 for each in every]))
     assert Trend.of(years, values, tests=4).p == pytest.approx(min(1, 4 * trend.p))
+
+
+@pytest.mark.parametrize(
+    ("years", "p"), [([2014] * 3 + [2015] * 3, 0.1), ([2014, 2014, 2015, 2015, 2016], 1 / 15)]
+)
+def test_equal_years_leave_few_orders(years: list[int], p: float) -> None:
+    assert Trend.of(years, range(len(years))).p == pytest.approx(p)
+
+
+@pytest.mark.parametrize("sizes", [(4,) * 5, (4,) * 8, (9, 3, 1, 1, 2, 4)])
+def test_alike_families_are_no_independent_architectures(sizes: tuple[int, ...]) -> None:
+    """Each family has one year, and its architectures are alike: nothing changes with the years."""
+    rng, tries = np.random.default_rng(2), 300
+    family = np.repeat(np.arange(len(sizes)), sizes)
+    beyond = 0
+    for _ in range(tries):
+        medians = rng.normal(0, 0.05, len(sizes))[family] + rng.normal(0, 0.02, len(family))
+        beyond += Trend.of(2012 + family, medians, family).p <= 0.05
+    assert beyond / tries <= 0.08
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 4])
