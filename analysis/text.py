@@ -41,9 +41,9 @@ def chance(value: Any) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
 
 
-def span(low: Any, high: Any) -> str:
+def span(low: Any, high: Any, digits: int = 2) -> str:
     """Return two numbers as ``0.12 to 0.34``; one where both print so."""
-    ends = dict.fromkeys((number(low), number(high)))
+    ends = dict.fromkeys((number(low, digits), number(high, digits)))
     return " to ".join(ends)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from analysis.answers.base import CURVE, Answer
 from analysis.answers.columns import Table, TableColumn
@@ -35,6 +35,11 @@ class ShortcutContrast(Answer):
     figure = file = "residual"
     all_sites = True
     apart = ("dataset", "pooling")
+
+    @property
+    def drawn_with(self) -> dict[str, Any]:
+        """Whether random weights count in the figure's sentences."""
+        return {"untrained": self.material.selection.takes_untrained}
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,7 +104,10 @@ def robustness_finding(robustness: pd.DataFrame) -> str:
     steadiest = [_steadiest(group) for _, group in by_setting]
     if len(steadiest) > 1:
         ours = steadiest.count(["affinity"])
-        count = counted(len(steadiest), "architecture")
+        architectures = len(known.drop_duplicates(["source", "architecture"]))
+        count = counted(architectures, "architecture")
+        if len(steadiest) > architectures:
+            count = f"{counted(len(steadiest), 'comparison')} of {count}, one a dataset"
         return f"Affinity varies least over checkpoints in {ours} of {count}"
     spread, names = known.set_index("name")["relative_std"], steadiest[0]
     several = len(names) > 1

@@ -148,9 +148,18 @@ def datasets_finding(deviations: pd.DataFrame, measure: Measure = "dtw") -> str:
     """
     if deviations[measure].isna().all():
         return "No model was measured on two datasets"
-    means = dataset_summary(deviations).dropna(subset=measure).sort_values(measure)
+    means = dataset_summary(deviations).dropna(subset=measure)
     if means.empty:
         return "No model with trained weights was measured on two datasets"
+    if len(means) > 1:
+        # Deep networks move farther: datasets are compared by the same architectures alone.
+        means = dataset_summary(_on_all(deviations, measure))
+        if means.empty:
+            return (
+                f"No architecture was measured on all datasets, so that none is nearer to"
+                f" {deviations['reference'].iloc[0]} than another"
+            )
+    means = means.sort_values(measure)
     first, last = means.iloc[0], means.iloc[-1]
     count = counted(int(means[_COUNTS[measure]].max()), "architecture")
     near, far = number(first[measure]), number(last[measure])
@@ -164,6 +173,18 @@ def datasets_finding(deviations: pd.DataFrame, measure: Measure = "dtw") -> str:
         f"From {first['reference']}, signatures move least on {first['dataset']} ({near}) and most"
         f" on {last['dataset']} ({far}; means over {count})"
     )
+
+
+def _on_all(deviations: pd.DataFrame, measure: Measure) -> pd.DataFrame:
+    """Return the rows of architectures that have a deviation on every dataset of any."""
+    counts = (
+        deviations
+        if deviations.attrs.get("untrained")
+        else deviations[trained(deviations["checkpoint"])]
+    )
+    known = counts[counts[measure].notna()]
+    datasets = known.groupby(["source", "architecture"])["dataset"].transform("nunique")
+    return known[datasets == known["dataset"].nunique()]
 
 
 def _reference(signatures: pd.DataFrame, reference: str | None) -> str:

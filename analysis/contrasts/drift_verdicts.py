@@ -65,20 +65,25 @@ class Drift:
     def finding(self) -> str:
         """Return how many sites moved, and which moved farthest, as a sentence."""
         rows = self.rows[self.rows["difference"].notna()]
-        if rows.empty:
-            out = int((self.rows["verdict"] == OUT).sum())
-            left = f"No site is compared: {counted(out, 'site')} left out"
-            return left if out else "No site was measured before"
         moved = rows[rows["verdict"] == "moved"]
         pairs = counted(self.pairs, "pair of runs", "pairs of runs")
+        changed = int((self.rows["verdict"] == "status changed").sum())
+        status = f"the status of {counted(changed, 'site')} changed" if changed else ""
+        if rows.empty and not changed:
+            out = int((self.rows["verdict"] == OUT).sum())
+            left = f"No site is compared: {counted(out, 'site')} left out"
+            none = "No site is compared" if self.pairs else "No site was measured before"
+            return left if out else none
         if moved.empty:
-            return f"No move is shown at any of {counted(len(rows), 'site')} (n = {pairs})"
+            still = f"no move is shown at any of {counted(len(rows), 'site')}" if len(rows) else ""
+            text = "; ".join(filter(None, (status, still)))
+            return f"{text[0].upper()}{text[1:]} (n = {pairs})"
         largest = moved.iloc[int(moved["difference"].abs().argmax())]
         return (
             f"{len(moved)} of {counted(len(rows), 'site')} moved, in"
             f" {listed(dict.fromkeys(moved['architecture']))}; farthest {largest['site_name']},"
             f" from {number(largest['affinity_before'])} to {number(largest['affinity_after'])}"
-            f" (n = {pairs})"
+            f"{'; ' * bool(status)}{status} (n = {pairs})"
         )
 
     def sentences(self) -> list[str]:

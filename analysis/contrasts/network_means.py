@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
+from analysis.array_types import Floats
 from analysis.data.model_names import trained
 from analysis.data.tables import Row
+from analysis.statistics.p_values import corrected
 from analysis.statistics.permutations import signs_p
 from analysis.text import chance
 from survey.text import counted
@@ -78,10 +80,17 @@ def over_networks(means: pd.DataFrame, noun: str = "network") -> str:
     noun : str
         What a unit is called.
     """
+    several = len(means) > 1
+    method = "sign flips, Holm's correction, " if several else "sign flips, "
     clauses = [
-        (f"{chance(row['p'])}, sign flips, " if pd.notna(row["p"]) else "no test: ")
+        (f"{chance(p)}, {method}" if pd.notna(p) else "no test: ")
         + counted(int(row["n"]), noun)
-        + (f" on {row['dataset']}" if len(means) > 1 else "")
-        for row in means.to_dict("records")
+        + (f" on {row['dataset']}" if several else "")
+        for p, row in zip(corrected_p(means), means.to_dict("records"), strict=True)
     ]
     return "; ".join(clauses)
+
+
+def corrected_p(means: pd.DataFrame) -> Floats:
+    """Return the p-values of the rows of ``network_means``, corrected for their number (Holm)."""
+    return corrected(means["p"])[0]

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 import pandas as pd
 
-from analysis.contrasts.network_means import ALL, network_means, over_networks
+from analysis.contrasts.network_means import ALL, corrected_p, network_means, over_networks
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each, paired
 from analysis.data.tables import Row, result_table
@@ -134,9 +134,10 @@ def residual_contrast(signatures: pd.DataFrame, *, untrained: bool = False) -> p
     rows = [_contrast_row(network) for network in networks if network["after"].any()]
     counts = ("after", "others")
     means = network_means(rows, _CONTRASTS, "difference", counts=counts, untrained=untrained)
-    return result_table(
-        [*rows, *({"model": ALL} | row for row in means)], CONTRAST_COLUMNS, signatures
-    )
+    every = ({"model": ALL} | row for row in means)
+    result = result_table([*rows, *every], CONTRAST_COLUMNS, signatures)
+    result.attrs["untrained"] = untrained
+    return result
 
 
 def twins(signatures: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:
@@ -189,21 +190,22 @@ def residual_finding(contrast: pd.DataFrame) -> str:
     Parameters
     ----------
     contrast : pandas.DataFrame
-        From ``residual_contrast``; networks with random weights do not count.
+        From ``residual_contrast``; the networks count that its tests count.
     """
-    one = contrast[contrast["level"] != ALL]
-    known = one[one["cliffs_delta"].notna() & trained(one["checkpoint"])]
+    one, untrained = contrast[contrast["level"] != ALL], contrast.attrs.get("untrained", False)
+    known = one[one["cliffs_delta"].notna() & (untrained | trained(one["checkpoint"]))]
+    network = "network" if untrained else "trained network"
     if known.empty:
-        return "No trained network has sites with a score both after a shortcut and elsewhere"
+        return f"No {network} has sites with a score both after a shortcut and elsewhere"
     effect = known["cliffs_delta"]
     size = span(effect.min(), effect.max())
     size += f", median {number(effect.median())}" if effect.nunique() > 1 else ""
     every = _compared(contrast)
-    tested = (every["p"] <= SIGNIFICANT).any()
+    tested = (corrected_p(every) <= SIGNIFICANT).any()
     lead = "" if tested else "No difference beyond chance; "
     return (
         f"{lead}{'S' if tested else 's'}ites after the shortcut are closer to affine in"
-        f" {int((known['difference'] > 0).sum())} of {counted(len(known), 'trained network')}:"
+        f" {int((known['difference'] > 0).sum())} of {counted(len(known), network)}:"
         f" Cliff's delta {size} ({over_networks(every)})"
     )
 
@@ -220,7 +222,7 @@ def twins_finding(pairs: pd.DataFrame) -> str:
     if every.empty:
         return "No residual network was measured with its plain twin"
     means = " and ".join(number(each, 3) for each in every["difference"])
-    tested = (every["p"] <= SIGNIFICANT).any()
+    tested = (corrected_p(every) <= SIGNIFICANT).any()
     lead = "" if tested else "No difference beyond chance; "
     return (
         f"{lead}{'R' if tested else 'r'}esidual networks' medians less their plain twins':"

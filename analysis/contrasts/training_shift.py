@@ -5,21 +5,22 @@ Owns the comparison of checkpoints with the random initialisation of the same ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
 from analysis.array_types import Floats
-from analysis.contrasts.network_means import ALL, network_means, over_networks
+from analysis.contrasts.network_means import ALL, corrected_p, network_means
 from analysis.data.model_names import is_untrained, measured_on
 from analysis.data.paired_sites import paired
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.p_values import SIGNIFICANT
 from analysis.statistics.pearson import constant
-from analysis.text import number
+from analysis.text import chance, number
 from survey.text import counted
 
 #: What must be equal for two runs to differ in their training alone.
@@ -29,7 +30,8 @@ SETTING = ("source", "architecture", "dataset", "pooling")
 LEAST_SITES = 4
 
 COLUMNS = {
-    **dict.fromkeys(("level", "model", "family", "dataset", "initial", "trained"), "str"),
+    **dict.fromkeys(("level", "source", "model", "family", "dataset"), "str"),
+    **dict.fromkeys(("initial", "trained"), "str"),
     **dict.fromkeys(("n", "sites"), "int64"),
     **dict.fromkeys(("mean_initial", "mean_trained", "shift", "lowered"), "float64"),
     **dict.fromkeys(("trend_initial", "trend_trained", "dtw", "euclidean", "p"), "float64"),
@@ -57,9 +59,9 @@ def training_shift(signatures: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         One row a trained run and an untrained one of the same source, architecture, dataset and
         pooling, and one a dataset for the means over its networks: ``level`` (pair or all),
-        ``model`` (the architecture), ``family``, ``dataset`` (with the pooling unless that is
-        mean), ``initial`` and ``trained`` (the checkpoints), ``n`` (architectures, of which each
-        counts once, with the mean over its pairs; 1 for a pair), ``sites`` (that have an
+        ``source``, ``model`` (the architecture), ``family``, ``dataset`` (with the pooling unless
+        that is mean), ``initial`` and ``trained`` (the checkpoints), ``n`` (architectures, of which
+        each counts once, with the mean over its pairs; 1 for a pair), ``sites`` (that have an
         affinity in both), ``mean_initial`` and ``mean_trained`` (affinity over these sites),
         ``shift`` (trained less initial), ``lowered`` (share of the sites that training made less
         linear), ``trend_initial`` and ``trend_trained`` (Spearman's correlation of affinity with
@@ -93,30 +95,39 @@ def training_finding(shift: pd.DataFrame) -> str:
     shift : pandas.DataFrame
         From ``training_shift``.
     """
-    known = shift[shift["shift"].notna() & (shift["level"] != ALL)]
-    if known.empty:
+    known = shift[shift["shift"].notna()]
+    every, pairs = known[known["level"] == ALL], known[known["level"] != ALL]
+    if every.empty:
         return (
             "No architecture was measured both with random and with trained weights on the same"
             " dataset, with the same pooling"
         )
-    names = ["mean_initial", "mean_trained", "shift"]
-    means = known.groupby(["model", "dataset"])[names].mean()
-    overall = means.mean()
-    moves = "lowers" if overall["shift"] < 0 else "raises"
-    start, end = number(overall["mean_initial"]), number(overall["mean_trained"])
+    networks = pairs.groupby(["dataset", "source", "model"])["shift"].mean()
+    several = len(every) > 1
+    clauses = [
+        _clause(row, p, networks.loc[row["dataset"]], several=several)
+        for p, row in zip(corrected_p(every), every.to_dict("records"), strict=True)
+    ]
+    return f"Training {'; it '.join(clauses)}"
+
+
+def _clause(row: Mapping[Hashable, Any], p: float, shifts: pd.Series[float], several: bool) -> str:
+    """Return what training does to the mean affinity on a dataset, without its subject."""
+    start, end = number(row["mean_initial"]), number(row["mean_trained"])
     alike = start == end
+    moves = "lowers" if row["shift"] < 0 else "raises"
     ends = f"{start} before and after" if alike else f"from {start} to {end}"
-    if len(means) == 1:
-        model, dataset = means.index[0]
+    if len(shifts) == 1:
         moves = "hardly moves" if alike else moves
-        return f"Training {moves} the mean affinity of {model} on {dataset}, {ends}: one, no test"
-    every = shift[(shift["level"] == ALL) & shift["shift"].notna()]
-    lower = int((means["shift"] < 0).sum())
-    if alike or not (every["p"] <= SIGNIFICANT).any():
+        _, model = shifts.index[0]
+        return f"{moves} the mean affinity of {model} on {row['dataset']}, {ends}: one, no test"
+    if alike or not p <= SIGNIFICANT:
         moves = "shows no effect beyond chance on"
+    on = f" on {row['dataset']}" if several else ""
+    tested = f"{chance(p)}, sign flips{', corrected' if several else ''}"
     return (
-        f"Training {moves} the mean affinity, {ends} on average; it falls in {lower} of"
-        f" {counted(len(means), 'architecture')} ({over_networks(every)})"
+        f"{moves} the mean affinity{on}, {ends} on average, and it falls in"
+        f" {int((shifts < 0).sum())} of {counted(len(shifts), 'architecture')} ({tested})"
     )
 
 
@@ -129,7 +140,12 @@ def _rows(signatures: pd.DataFrame) -> Iterator[Row]:
             for initial, origin in () if is_untrained(trained) else untrained:
                 first = sites.iloc[0]
                 basics = {"model": first["architecture"], "family": first["family"]}
-                basics |= {"level": "pair", "n": 1, "checkpoint": trained}
+                basics |= {
+                    "source": first["source"],
+                    "level": "pair",
+                    "n": 1,
+                    "checkpoint": trained,
+                }
                 basics["architecture"] = first["source"], first["architecture"]
                 basics["dataset"] = measured_on(first)
                 basics |= {"initial": initial, "trained": trained}

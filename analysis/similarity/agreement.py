@@ -18,8 +18,9 @@ def agreement(table: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     table : pandas.DataFrame
-        One row a model: ``cluster`` and the columns of ``LABELS``. Models without a label are left
-        out of its row, and those that are alone with theirs: a family of one is no family.
+        One row a model: ``source``, ``architecture``, ``cluster`` and the columns of ``LABELS``.
+        Models without a label are left out of its row, and those whose architecture is alone with
+        theirs: a family of one architecture is no family.
 
     Returns
     -------
@@ -44,7 +45,10 @@ def agreement(table: pd.DataFrame) -> pd.DataFrame:
 def _row(table: pd.DataFrame, label: str) -> dict[str, object]:
     from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 
-    known = table[table[label].notna() & table[label].duplicated(keep=False)]
+    # Whatever its weights: those of one architecture are alike.
+    architecture = table["source"].astype(str) + ":" + table["architecture"].astype(str)
+    several = architecture.groupby(table[label]).transform("nunique") > 1
+    known = table[several.fillna(False)]
     # As codes: scikit-learn guesses what kind of labels it has, and not always the same for both.
     clusters, names = (pd.factorize(known[column])[0] for column in ("cluster", label))
     enough = known[label].nunique() > 1

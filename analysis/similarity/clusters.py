@@ -164,7 +164,8 @@ def cluster(
         stability=np.nan,
     )
     table.attrs = {**matrix.attrs, "linkage": linkage, "cut": cut}
-    return Clustering(table, tree, matrix, cut, agreement(table), linkage)
+    agreeing = agreement(matrix.runs.assign(cluster=numbered))
+    return Clustering(table, tree, matrix, cut, agreeing, linkage)
 
 
 def clusters_finding(clustering: Clustering) -> str:

@@ -77,23 +77,22 @@ class DistanceMatrix:
         return len(self.values)
 
     def __repr__(self) -> str:
-        return f"<DistanceMatrix: {self._words()}>"
+        return f"<DistanceMatrix: {self._contents()}>"
 
     def _repr_html_(self) -> str:
         """Return the distances as a table for a notebook, its first ``SHOWN`` models."""
         names = self.runs["model"].head(SHOWN)
         cells = pd.DataFrame(self.values[:SHOWN, :SHOWN], index=names.array, columns=names.array)
         cut = f"; the first {SHOWN} are shown" if len(self) > SHOWN else ""
-        caption = escape(f"{self._words()}{cut}. {provenance_of(self.runs).caption()}")
+        caption = escape(f"{self._contents()}{cut}. {provenance_of(self.runs).caption()}")
         table = cells.to_html(float_format="{:.3f}".format, border=0)
         return table.replace(">", f"><caption>{caption}</caption>", 1)
 
-    def _words(self) -> str:
+    def _contents(self) -> str:
         """Return what is compared, and how far apart it is."""
-        band = "" if self.band is None else f", band {self.band}"
-        text = f"{counted(len(self), 'model')}, {self.normalisation} DTW distances{band}"
+        text = f"{distance_words(self)}, {counted(len(self), 'model')}"
         apart = self.values[np.triu_indices(len(self), 1)]
-        return f"{text} from {apart.min():.3f} to {apart.max():.3f}" if apart.size else text
+        return f"{text}: {apart.min():.3f} to {apart.max():.3f}" if apart.size else text
 
     @property
     def attrs(self) -> dict[Hashable, object]:

@@ -90,9 +90,10 @@ def kmeans(matrix: DistanceMatrix, number: int, seed: int = 0) -> Barycentres:
     members, centres, distances = _fitted(matrix, number, seed)
     columns = ["run_id", "model", "source", "family", "family_group", "dataset"]
     table = matrix.runs[columns].assign(cluster=members, distance=distances)
-    table.attrs = {**matrix.attrs, "cut": f"cut into {number}, as asked", "seed": seed}
+    table.attrs = {**matrix.attrs, "seed": seed}
     inertia = float(np.mean(distances**2))
-    return Barycentres(table, _points(members, centres), inertia, agreement(table), matrix)
+    agreeing = agreement(matrix.runs.assign(cluster=members))
+    return Barycentres(table, _points(members, centres), inertia, agreeing, matrix)
 
 
 def barycentres_finding(result: Barycentres) -> str:

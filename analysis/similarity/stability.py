@@ -49,24 +49,12 @@ class RunBatches:
     """One run's affinities by batch and site, NaN where there is none."""
 
     curve: Curve
+    #: The numbers of the batches that have any.
+    batches: tuple[int, ...]
     affinity: Floats
 
-    @property
-    def batches(self) -> int:
-        """Number of batches."""
-        return len(self.affinity)
-
-    def drawn(self, rng: np.random.Generator) -> Curve:
-        """Return the run's signature over batches drawn with replacement.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Where the draws come from.
-        """
-        if self.batches < 2:
-            return self.curve
-        times = rng.multinomial(self.batches - 1, np.full(self.batches, 1 / self.batches))
+    def drawn(self, times: Integers) -> Curve:
+        """Return the run's signature over batches that were drawn so many times each."""
         there = ~np.isnan(self.affinity)
         weights = times @ there
         # No site with a score in this draw: as if nothing had been drawn.
@@ -116,12 +104,12 @@ def with_stability(
     if draws < 1:
         raise SettingsError(f"{draws} draws of batches, must be at least 1")
     runs = _measured(clustering.matrix.curves, layers)
-    one_batch = [run.curve.model for run in runs if run.batches < 2]
+    one_batch = [run.curve.model for run in runs if len(run.batches) < 2]
     table = clustering.table.copy()
     if len(one_batch) < len(runs):
         rng = np.random.default_rng(seed)
         members = table["cluster"].to_numpy(np.int64) - 1
-        drawn = ([run.drawn(rng) for run in runs] for _ in watch(range(draws)))
+        drawn = (drawn_together(runs, rng) for _ in watch(range(draws)))
         result = [jaccards(members, others) for others in _partitions(clustering, drawn)]
         table["stability"] = np.mean(result, axis=0)[members]
     table.attrs = {**clustering.attrs, "draws": draws, "seed": seed, "one_batch": one_batch}
@@ -195,6 +183,21 @@ def _partition(clustering: Clustering, curves: Sequence[Curve]) -> Integers:
     return partition(values, clustering.method, clustering.number)
 
 
+def drawn_together(runs: Sequence[RunBatches], rng: np.random.Generator) -> list[Curve]:
+    """Return the signatures of all runs over batches that are drawn with replacement.
+
+    One draw serves all runs with batches of the same numbers: those on one dataset were measured on
+    the same images, which move their scores together. Where the images differ, nothing is lost.
+    """
+    numbers = {run.batches: len(run.batches) for run in runs}
+    times = {
+        batches: rng.multinomial(n - 1, np.full(n, 1 / n))
+        for batches, n in numbers.items()
+        if n > 1
+    }
+    return [run.drawn(times[run.batches]) if run.batches in times else run.curve for run in runs]
+
+
 def _measured(curves: Sequence[Curve], layers: pd.DataFrame) -> list[RunBatches]:
     wanted = layers[layers["run_id"].isin([curve.run_id for curve in curves])]
     by_run = dict(iter(wanted.groupby("run_id")))
@@ -205,14 +208,15 @@ def _measured(curves: Sequence[Curve], layers: pd.DataFrame) -> list[RunBatches]
             f" {len(missing) - 1} other clustered runs",
             hint="take both frames from the same home with the same selection",
         )
-    return [RunBatches(curve, _by_batch(curve, by_run[curve.run_id])) for curve in curves]
+    return [_by_batch(curve, by_run[curve.run_id]) for curve in curves]
 
 
-def _by_batch(curve: Curve, rows: pd.DataFrame) -> Floats:
+def _by_batch(curve: Curve, rows: pd.DataFrame) -> RunBatches:
     """Return affinities, one row a batch that has any, one column a site of the curve."""
     sites = np.unique(rows["site"]) if curve.sites is None else curve.sites
     rows = rows[rows["site"].isin(sites)]
     batches, row = np.unique(rows["batch"], return_inverse=True)
     table: Floats = np.full((len(batches), len(sites)), np.nan)
     table[row, np.searchsorted(sites, rows["site"])] = rows["affinity"]
-    return table[~np.isnan(table).all(axis=1)]
+    known = ~np.isnan(table).all(axis=1)
+    return RunBatches(curve, tuple(batches[known].tolist()), table[known])

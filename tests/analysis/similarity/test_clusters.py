@@ -17,7 +17,7 @@ from scipy.special import comb
 from analysis.similarity.agreement import agreement
 from analysis.similarity.clusters import cluster, clusters, cut_tree, silhouettes
 from analysis.similarity.distances import distance_matrix
-from analysis.similarity.stability import RunBatches, jaccards, with_stability
+from analysis.similarity.stability import RunBatches, drawn_together, jaccards, with_stability
 from survey.errors import SettingsError
 from tests.analysis.similarity.made_curves import frame, matrix, placed
 
@@ -111,6 +111,7 @@ def plain_rand(x: NDArray[Any], y: NDArray[Any]) -> float:
 def test_agreement_follows_its_definition_and_leaves_the_unnamed_out() -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"cluster": rng.integers(1, 4, 40), "family": rng.choice([*"xyz"], 40)})
+    table = table.assign(source="made", architecture=[f"a{each}" for each in range(40)])
     table.loc[table.index % 5 == 0, "family"] = None
     (row,) = agreement(table).to_dict("records")
     known = table.dropna()
@@ -118,14 +119,16 @@ def test_agreement_follows_its_definition_and_leaves_the_unnamed_out() -> None:
     expected = plain_rand(known["cluster"].to_numpy(), known["family"].to_numpy())
     assert row["adjusted_rand"] == pytest.approx(expected)
     assert abs(row["adjusted_mutual_information"]) < 0.3
-    lonely = agreement(pd.DataFrame({"cluster": [1, 2], "family": ["x", None]}))
-    assert np.isnan(lonely["adjusted_rand"][0])
+    # Checkpoints of one architecture make no family.
+    lonely = agreement(table.assign(architecture=table["family"]))
+    assert (lonely["n"][0], np.isnan(lonely["adjusted_rand"][0])) == (0, True)
 
 
 @pytest.mark.parametrize("clusters", [[1, 1, 1], [1, 2, 2]])
 def test_one_family_is_nothing_to_agree_with(clusters: list[int]) -> None:
     """Not 1 and 0, which the index gives by definition."""
-    (row,) = agreement(pd.DataFrame({"cluster": clusters, "family": ["x"] * 3})).to_dict("records")
+    named = {"source": "made", "architecture": [*"abc"], "family": "x"}
+    (row,) = agreement(pd.DataFrame({"cluster": clusters}).assign(**named)).to_dict("records")
     assert (row["n"], row["labels"]) == (3, 1)
     assert np.isnan([row["adjusted_rand"], row["adjusted_mutual_information"]]).all()
 
@@ -281,11 +284,29 @@ def test_draws_vary_as_means_over_new_batches_do(batches: int) -> None:
     rng = np.random.default_rng(batches)
     affinity = rng.random((batches, 5))
     (curve,) = measured({"a": affinity}).curves
-    run = RunBatches(curve, affinity)
-    drawn = np.array([run.drawn(rng).values for _ in range(8000)])
+    run = RunBatches(curve, tuple(range(batches)), affinity)
+    drawn = np.array([drawn_together([run], rng)[0].values for _ in range(8000)])
     assert drawn.mean(axis=0) == pytest.approx(affinity.mean(axis=0), abs=0.02)
     expected = affinity.var(axis=0, ddof=1) / batches
     assert drawn.var(axis=0) == pytest.approx(expected, rel=0.1)
+
+
+def test_runs_on_the_same_batches_are_drawn_together() -> None:
+    """Images that raise all scores alike move no model away from another."""
+    rng = np.random.default_rng(1)
+    effect = rng.normal(0, 0.1, (6, 1))
+    one, other = 0.5 + effect + np.zeros((6, 4)), 0.6 + effect + np.zeros((6, 4))
+    curves = measured({"a": one, "b": other}).curves
+    runs = [
+        RunBatches(curve, tuple(range(6)), values)
+        for curve, values in zip(curves, (one, other), strict=True)
+    ]
+    levels = []
+    for _ in range(50):
+        first, second = drawn_together(runs, rng)
+        assert second.values - first.values == pytest.approx(0.1)
+        levels.append(first.values[0])
+    assert np.std(levels) > 0.02
 
 
 def test_what_a_bootstrap_cannot_use_is_refused() -> None:

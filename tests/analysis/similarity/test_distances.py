@@ -293,7 +293,7 @@ def test_a_notebook_shows_the_matrix_with_its_names_and_what_it_was_made_from() 
     assert shown.count(f"<td>{distance}</td>") == 2
     assert "<th>&lt;a&gt;</th>" in shown
     assert "<a>" not in shown
-    words = f"2 models, raw DTW distances from {distance} to {distance}"
+    words = f"Raw DTW, 2 models: {distance} to {distance}"
     assert repr(made) == f"<DistanceMatrix: {words}>"
     assert f"<caption>{words}. model &lt;a&gt; or b; 2 runs (ids hash to " in shown
 
@@ -303,6 +303,6 @@ def test_a_large_matrix_is_cut_in_a_notebook_and_says_so() -> None:
     made = distance_matrix(frame({f"m{n}": rng.random(5) for n in range(25)}), "relative", 3)
     shown = made._repr_html_()
     assert shown.count("<tr") == 1 + SHOWN
-    assert "25 models, relative DTW distances, band 3 from " in shown
+    assert "Relative DTW, band 3, 25 models: " in shown
     assert f"the first {SHOWN} are shown" in shown
-    assert "1 model, relative DTW distances>" in repr(distance_matrix(frame({"a": [0.1]})))
+    assert "Relative DTW, 1 model>" in repr(distance_matrix(frame({"a": [0.1]})))
