@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from itertools import chain
 
 import torch
@@ -17,3 +18,11 @@ def device_of(model: nn.Module) -> torch.device:
 def is_accelerator(device: torch.device) -> bool:
     """Return whether a device computes beside the processor, on enqueued calls."""
     return device.type not in ("cpu", "meta")
+
+
+def random_numbers_kept(device: torch.device) -> AbstractContextManager[None]:
+    """Return a context after which random numbers are drawn as if nothing had been drawn in it."""
+    kept: AbstractContextManager[None] = torch.random.fork_rng(
+        devices=[device] if device.type == "cuda" else []
+    )
+    return kept

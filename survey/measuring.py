@@ -20,7 +20,7 @@ from survey.capture.forward import Capture
 from survey.capture.pooled_pair import PooledPair
 from survey.capture.rounding import NOISE_IMAGES
 from survey.departures import Departure
-from survey.device import device_of, is_accelerator
+from survey.device import device_of, is_accelerator, random_numbers_kept
 from survey.errors import CaptureError, InputError
 from survey.eval_mode import evaluating
 from survey.few_images import automatic_images
@@ -213,7 +213,8 @@ def _with_number(
     for micro in first:
         # Copied, since a network may change its input in place.
         few = micro.images[:2].clone()
-        _, pairs = _forward(capture, prepare(few) if prepare else few, first=False)
+        with random_numbers_kept(few.device):
+            _, pairs = _forward(capture, prepare(few) if prepare else few, first=False)
         widths.update(pair.x.shape[1] for pair in pairs if pair.x is not None)
     settings = replace(settings, images_per_score=automatic_images(widths))
     again = chain(first, micros)

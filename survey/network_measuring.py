@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from survey.copying import copied
-from survey.device import device_of
+from survey.device import device_of, random_numbers_kept
 from survey.errors import InputError, UnknownName
 from survey.eval_mode import evaluating
 from survey.micro_batches import micro_batches
@@ -181,7 +181,7 @@ def _of_images(measure: SampledMeasure, model: nn.Module, sample: ImageSample | 
         return measure.without_value("it reads images, and none were given")
     if reason := measure.refusal(sample.size):
         return measure.without_value(reason)
-    with _random_numbers_kept(model):
+    with random_numbers_kept(device_of(model)):
         return (yield from measure.compute(model, sample.first(measure.images)))
 
 
@@ -196,18 +196,10 @@ def _of_structure(
             return scores
     except Exception:  # noqa: BLE001, S110 - such as a network that computes with its values
         pass
-    with _random_numbers_kept(model):
+    with random_numbers_kept(device_of(model)):
         generator = torch.Generator().manual_seed(0)
         images = torch.randn(2, *shape, generator=generator).to(device_of(model))
         return measure.compute(model, images)
-
-
-@contextmanager
-def _random_numbers_kept(model: nn.Module) -> Iterator[None]:
-    """Have what follows draw the random numbers that it would have drawn."""
-    device = device_of(model)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        yield
 
 
 def _sample(batches: Iterable[object], wanted: int, shape: Sequence[int]) -> ImageSample | None:

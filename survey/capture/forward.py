@@ -31,9 +31,13 @@ from survey.capture.pooled_pair import PairPooling, PooledPair
 from survey.capture.rounding import Noise, Rounding
 from survey.capture.site_calls import SiteCalls
 from survey.capture.unsupported import refuse_hidden
+from survey.device import random_numbers_kept
 from survey.errors import CaptureError
 from survey.results import Site
 from survey.settings import Pooling
+
+#: How many times larger than rounding a change is that something else made.
+OTHER = 100.0
 
 
 class Capture:
@@ -63,6 +67,9 @@ class Capture:
         self._names = {module: name for name, module in model.named_modules()}
         refuse_hidden(self._names)
         self._blocks = Blocks(self._names)
+        #: Whether a pass of few images gives what one of more gives but for rounding; None before
+        #: it is known. A network that draws random numbers, or normalises by its batch, does not.
+        self._reproducible: bool | None = None
 
     def forward(
         self, images: torch.Tensor, rounding: Rounding | None = None
@@ -136,6 +143,9 @@ class Capture:
     def with_noise(self, images: torch.Tensor, pairs: list[PooledPair]) -> list[PooledPair]:
         """Measure the rounding noise of a pass, by a disturbed pass of its first images.
 
+        It is compared with the pass itself or, where the network draws random numbers or normalises
+        by its batch, with a pass of the same images that is not disturbed.
+
         Parameters
         ----------
         images : torch.Tensor
@@ -153,22 +163,51 @@ class Capture:
         CaptureError
             If fewer images make other calls.
         """
-        # What follows must draw the random numbers that it would have drawn.
-        with torch.random.fork_rng(devices=[images.device] if images.is_cuda else []):
-            _, disturbed = self.forward(images, Rounding())
+        disturbed = self._again(images, Rounding())
         if [pair.site.site_name for pair in disturbed] != [pair.site.site_name for pair in pairs]:
             raise CaptureError(
                 f"the forward pass of {len(images)} images made {len(disturbed)} activation calls "
                 f"and that of more made {len(pairs)}: its path depends on the images"
             )
-        return [_compared(*both) for both in zip(pairs, disturbed, strict=True)]
+        noises = list(map(_noise, disturbed, pairs))
+        if not self._reproducible:
+            alone = self._again(images)
+            moved = list(map(_noise, alone, pairs))
+            if self._reproducible is None:
+                undisturbed = map(_noise, disturbed, alone)
+                self._reproducible = not any(map(_is_other, moved, undisturbed, pairs))
+            if not self._reproducible:
+                noises = list(map(_noise, disturbed, alone))
+        return [replace(pair, noise=noise) for pair, noise in zip(pairs, noises, strict=True)]
+
+    def _again(self, images: torch.Tensor, rounding: Rounding | None = None) -> list[PooledPair]:
+        """Return the pairs of one more pass, which draws the same random numbers each time."""
+        # Copied, since a network may change its input in place.
+        with random_numbers_kept(images.device):
+            return self.forward(images.clone(), rounding)[1]
 
 
-def _compared(pair: PooledPair, disturbed: PooledPair) -> PooledPair:
-    if pair.x is None or pair.y is None or disturbed.x is None or disturbed.y is None:
-        return pair
-    x, y = (pair.x[: len(disturbed.x)], pair.y[: len(disturbed.y)])
-    return replace(pair, noise=Noise(disturbed.x - x, disturbed.y - y))
+def _noise(one: PooledPair, other: PooledPair) -> Noise | None:
+    """Return the change of a pair's first images between two passes."""
+    if one.x is None or one.y is None or other.x is None or other.y is None:
+        return None
+    return Noise(one.x - other.x[: len(one.x)], one.y - other.y[: len(one.y)])
+
+
+def _is_other(moved: Noise | None, noise: Noise | None, pair: PooledPair) -> bool:
+    """Return whether a pair of few images is not that of more, by far more than rounding."""
+    if moved is None or noise is None or pair.x is None or pair.y is None:
+        return False
+    parts = ((moved.x, noise.x, pair.x), (moved.y, noise.y, pair.y))
+    return any(
+        _size(gap) > OTHER * max(_size(by), pair.resolution * _size(whole))
+        for gap, by, whole in parts
+    )
+
+
+def _size(values: torch.Tensor) -> float:
+    """Return the root of the mean square of values."""
+    return float(values.double().square().mean().sqrt())
 
 
 @contextlib.contextmanager

@@ -31,8 +31,8 @@ def refuse_hidden(names: dict[nn.Module, str]) -> None:
 def _hidden(module: nn.Module) -> tuple[str, str] | None:
     if isinstance(module, torch.jit.ScriptModule):
         return "compiled TorchScript hides its activations", "measure the Python model instead"
-    if type(module).__name__ == "OptimizedModule":
-        return "torch.compile hides its activations", "measure the model before torch.compile"
+    if type(module).__name__ == "OptimizedModule" or _compiled_in_place(module):
+        return "torch.compile hides its activations", "measure the model before it is compiled"
     fused = isinstance(module, nn.TransformerEncoderLayer)
     if fused and torch.backends.mha.get_fastpath_enabled():
         return (
@@ -40,3 +40,9 @@ def _hidden(module: nn.Module) -> tuple[str, str] | None:
             "call torch.backends.mha.set_fastpath_enabled(False) before measuring",
         )
     return None
+
+
+def _compiled_in_place(module: nn.Module) -> bool:
+    """Return whether a module was compiled by its own method, or its ``forward`` was replaced."""
+    forward = vars(module).get("forward")
+    return module._compiled_call_impl is not None or hasattr(forward, "_torchdynamo_orig_callable")

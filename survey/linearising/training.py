@@ -28,7 +28,7 @@ from torch.nn import functional
 
 from survey.accuracy import Hits, count_hits
 from survey.copying import copied
-from survey.device import device_of
+from survey.device import device_of, random_numbers_kept
 from survey.errors import InputError, SettingsError
 from survey.eval_mode import evaluating
 from survey.linearising.labelled_images import LabelledImages
@@ -164,7 +164,7 @@ class Training:
         # A last smaller step would move the running means of batch normalisation at random.
         steps = len(self._images) // size
         losses = []
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        with random_numbers_kept(device):
             torch.manual_seed(_seed(settings.seed, number))
             order = torch.randperm(len(self._images))[: steps * size]
             self.network.train()

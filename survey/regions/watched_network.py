@@ -20,6 +20,7 @@ from survey.capture.elementwise import ELEMENTWISE
 from survey.capture.layout import MARK, tensors_in
 from survey.capture.unsupported import refuse_hidden
 from survey.copying import copied
+from survey.device import random_numbers_kept
 from survey.errors import InputError, NotPiecewiseLinear
 from survey.regions.affine_calls import CASTS, READS, bent
 from survey.regions.bends import Bend
@@ -130,11 +131,10 @@ class WatchedNetwork:
     def _undisturbed(self) -> Iterator[None]:
         """Let a pass leave the random numbers and the default type as they are."""
         before = torch.get_default_dtype()
-        devices = [self.device] if self.device.type == "cuda" else []
         with (
             torch.inference_mode(mode=False),
             torch.no_grad(),
-            torch.random.fork_rng(devices=devices),
+            random_numbers_kept(self.device),
         ):
             torch.set_default_dtype(self.dtype if self._exact else before)
             try:

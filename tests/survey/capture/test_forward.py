@@ -247,8 +247,22 @@ def _compiled() -> nn.Module:
     return torch.compile(nn.Sequential(nn.ReLU()))  # type: ignore[return-value]
 
 
+def _compiled_in_place() -> nn.Module:
+    network = nn.Sequential(nn.ReLU())
+    network[0].compile()
+    return network
+
+
+def _compiled_forward() -> nn.Module:
+    network = nn.Sequential(nn.ReLU())
+    network.forward = torch.compile(network.forward)  # type: ignore[method-assign]
+    return network
+
+
 HIDDEN: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "compiled": (_compiled, "OptimizedModule"),
+    "compiled in place": (_compiled_in_place, "0 is a ReLU: torch.compile"),
+    "compiled forward": (_compiled_forward, "the model itself"),
     "fused layer": (lambda: nn.TransformerEncoderLayer(8, 2), "the model itself"),
 }
 
