@@ -48,6 +48,15 @@ class RunLabels:
         dataset = f"on {self.dataset}" if self.dataset else ""
         return " ".join(filter(None, (weights, dataset))) or None
 
+    def or_else(self, other: RunLabels) -> RunLabels:
+        """Return these labels and tags, and those of the same run elsewhere where these lack."""
+        return RunLabels(
+            self.model or other.model,
+            self.checkpoint or other.checkpoint,
+            self.dataset or other.dataset,
+            {**other.tags, **self.tags},
+        )
+
 
 def checked_label(label: str) -> str:
     """Return a label.

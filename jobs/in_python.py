@@ -169,6 +169,14 @@ def _held(model: nn.Module, data: str | Sequence[str] | Iterable[Batch]) -> tupl
         labels += [_classes(whole[1], len(images[-1]))] if len(whole) > 1 else []
     if not images:
         raise InputError("no images were given")
+    if labels and sum(map(len, labels)) != sum(map(len, images)):
+        raise InputError(
+            f"of {len(images)} batches {len(labels)} have labels, must be all or none",
+            hint="labels of some batches cannot be told from those of others",
+        )
+    if len(shapes := {tuple(each.shape[1:]) for each in images}) > 1:
+        listed = ", ".join(" x ".join(map(str, shape)) for shape in sorted(shapes))
+        raise InputError(f"images of batches are {listed}, must be of one size")
     together = torch.cat(images)
     held = HeldImages(together, torch.cat(labels) if labels else None)
     _, channels, size, _ = together.shape

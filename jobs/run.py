@@ -30,7 +30,7 @@ from jobs.planning.estimate import estimate, history_of
 from jobs.planning.holdings import Holdings
 from jobs.planning.job import Job
 from jobs.planning.ordering import ordered
-from jobs.planning.pairing import notes
+from jobs.planning.pairing import copies_lines, notes
 from jobs.planning.plan import Plan, make_plan
 from jobs.planning.prefetch import supply
 from jobs.planning.staleness import staleness
@@ -61,6 +61,16 @@ class Outcome:
     unfetched: tuple[CatalogError, ...] = ()
     #: Jobs that were cancelled meanwhile.
     cancelled: tuple[Job, ...] = ()
+
+    @property
+    def parked(self) -> tuple[Job, ...]:
+        """Jobs that were parked before: they are not measured until somebody retries them."""
+        return self.plan.held_as("parked")
+
+    @property
+    def complete(self) -> bool:
+        """Whether all is measured that nobody cancelled."""
+        return not (self.failed or self.unfetched or self.parked)
 
 
 def run_survey(
@@ -126,13 +136,14 @@ def _measure(
             append(home.logs, run_id, f"attempt {attempt}: interrupted")
         states = run_states(home)
         holdings = Holdings(home, store, registry.hashes)
-        plan = make_plan(definition, states, holdings, frozenset(held_jobs(registry)))
+        plan = make_plan(definition, states, holdings, held_jobs(registry))
         plan = dataclasses.replace(plan, reasons=staleness(home, plan.todo, plan.added))
         record_plan(registry, definition, plan)
         check_accuracies(home, writer, plan, states)
         reporter.planned(plan)
-        for note in notes(plan.misfits):
+        for note in (*notes(plan.misfits), *copies_lines(plan.copies)):
             reporter.warned(note)
+        withdraw_runs(home, writer, plan, states)
         if not plan.todo:
             return Outcome(plan, (), ())
         with runner:
@@ -234,6 +245,14 @@ def check_accuracies(home: Home, writer: Writer, plan: Plan, states: dict[str, R
                 suspicion=suspicion(expected, state.measured_top1, state.images),
             )
             writer.write([record])
+
+
+def withdraw_runs(home: Home, writer: Writer, plan: Plan, states: dict[str, RunState]) -> None:
+    """Note in the store which runs were cancelled while no scan was under way."""
+    for job in plan.held_as("cancelled"):
+        state = states.get(job.run_id)
+        if state is not None and state.status == "running":
+            writer.write([dataclasses.replace(run_row(home, job.run_id), status="cancelled")])
 
 
 def progress_of(

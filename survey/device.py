@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
 
 import torch
@@ -26,3 +27,15 @@ def random_numbers_kept(device: torch.device) -> AbstractContextManager[None]:
         devices=[device] if device.type == "cuda" else []
     )
     return kept
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Have GPUs compute float32 without TF32, which rounds to 10 bits of mantissa."""
+    convolutions, products = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = convolutions.allow_tf32, products.allow_tf32
+    convolutions.allow_tf32 = products.allow_tf32 = False
+    try:
+        yield
+    finally:
+        convolutions.allow_tf32, products.allow_tf32 = before

@@ -27,7 +27,7 @@ from catalog.registry.revisions import make_registry
 from catalog.registry.tables import METADATA
 
 #: The state of a job by what the store says of its run.
-_STATES = {"done": "done", "failed": "failed"}
+_STATES = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,8 +82,8 @@ def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
 def with_plain_types(relation: Result, format: str) -> Result:  # noqa: A002
     """Return a result whose values a format can hold, computed as it is fetched.
 
-    Numbers, truth values, text, and lists and structures of them stay what they are; anything else
-    becomes text, by DuckDB's rules.
+    Numbers, truth values, text, and lists, structures and maps from text of them stay what they
+    are; anything else becomes text, by DuckDB's rules.
 
     Parameters
     ----------
@@ -99,6 +99,8 @@ def with_plain_types(relation: Result, format: str) -> Result:  # noqa: A002
         value = f"#{place}"
         if format == "table" and kind.id.startswith("timestamp"):
             value = f"strftime({value}, '{_SECONDS}')"
+        elif format == "table" and kind.id == "map":
+            value = f"CAST({value} AS VARCHAR)"
         elif plain != str(kind):
             value = f"CAST({value} AS {plain})"
         changed |= value[0] != "#"
@@ -111,10 +113,19 @@ def _plain(kind: DuckDBPyType, kept: frozenset[str]) -> str:
     if kind.id in ("list", "array"):
         ((_, of), *_) = _children(kind)
         return str(kind) if _plain(of, kept) == str(of) else f"{_plain(of, kept)}[]"
+    if kind.id == "map" and not kept >= {"map"}:
+        (_, key), (_, value) = _children(kind)
+        # An object of JSON, such as the tags of a run.
+        return f"MAP(VARCHAR, {_plain(value, kept)})" if _is_text(key, kept) else "VARCHAR"
     if kind.id == "struct":
         fields = (f"{_quoted(name)} {_plain(of, kept)}" for name, of in _children(kind))
         return f"STRUCT({', '.join(fields)})"
     return str(kind) if kind.id.replace(" ", "_") in kept else "VARCHAR"
+
+
+def _is_text(kind: DuckDBPyType, kept: frozenset[str]) -> bool:
+    """Return whether the values of a type are given as text."""
+    return _plain(kind, kept) == "VARCHAR"
 
 
 def _children(kind: DuckDBPyType) -> list[tuple[str, DuckDBPyType]]:

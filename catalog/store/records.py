@@ -29,7 +29,7 @@ class RunRecord:
     checkpoint_sha256: str | None = optional("The sha256 of the file of weights, if there is one.")
     dataset: str = column("The images' name, such as digits or folder:NAME.")
     dataset_fingerprint: str | None = optional("The sha256 over images, names, labels and order.")
-    status: str = column("What became of the run: running, done or failed.")
+    status: str = column("What became of the run: running, done, failed or cancelled.")
     stage: str | None = optional("The stage a failed run failed in.")
     error: str | None = optional("What went wrong, in a sentence.")
     traceback: str | None = optional("Where in the program a failed run failed.")

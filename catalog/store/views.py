@@ -166,7 +166,11 @@ def layer_scores(extra: tuple[Column, ...]) -> View:
         "One row an activation site and batch of any run, with what was measured.",
         (
             *(*BATCH_SCORES.columns, *extra, *_MEASURED),
-            Column("run_status", "VARCHAR", "What became of the run: running, done or failed."),
+            Column(
+                "run_status",
+                "VARCHAR",
+                "What became of the run: running, done, failed or cancelled.",
+            ),
         ),
         """\
 SELECT batch_scores.* REPLACE (

@@ -54,7 +54,7 @@ def run(
     runner = runner_of(options)
     outcome = carry_out(home, definition, runner, offline=offline, limits=limits, registry=registry)
     report(home, outcome, table)
-    if outcome.failed or outcome.unfetched:
+    if not outcome.complete:
         raise typer.Exit(SOME_FAILED)
 
 
@@ -114,5 +114,10 @@ def complain_of(outcome: Outcome) -> None:
     """Write the reasons of failed jobs and of files that could not be fetched."""
     for job, failure in outcome.failed:
         complain(f"{job.title}: {failure.stage}: {failure.message}", failure.hint)
+    for job in outcome.parked:
+        hint = f"survey log {job.run_id} shows why, survey retry {job.run_id} tries again"
+        complain(f"{job.title}: parked, since it lost too many workers", hint)
+    for job in (*outcome.cancelled, *outcome.plan.held_as("cancelled")):
+        say(f"cancelled: {job.title}; survey retry {job.run_id} takes it up again")
     for problem in outcome.unfetched:
         complain(problem.message, problem.hint)

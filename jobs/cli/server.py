@@ -63,11 +63,14 @@ class ServerOptions:
 
     def _token(self) -> str | None:
         if self.token_file is None:
-            return os.environ.get(TOKEN)
-        secret = secret_in(self.token_file, "--token-file")
-        if not secret.isascii():
-            raise SettingsError(f"--token-file {self.token_file} holds no token: it is not ASCII")
-        return secret
+            # Secrets that are mounted often end with a line break.
+            where, secret = f"${TOKEN}", os.environ.get(TOKEN, "").strip()
+        else:
+            where = f"--token-file {self.token_file}"
+            secret = secret_in(self.token_file, "--token-file")
+        if not (secret.isascii() and secret.isprintable()):
+            raise SettingsError(f"{where} holds no token: it has other than ASCII's characters")
+        return secret or None
 
 
 def run_there(client: ServiceClient, definition: Definition, table: TableOptions) -> int:

@@ -61,6 +61,11 @@ def _resolve_format(context: typer.Context, format: Format) -> Format:  # noqa: 
     output: Path | None = context.params.get("output")
     ending = output.suffix.removeprefix(".").lower() if output else ""
     implied = next((known for known in get_args(Format) if known == ending), None)
+    if not (given or shared.format or implied) and ending not in ("", "txt"):
+        known = ", ".join(f".{each}" for each in get_args(Format) if each != "table")
+        raise typer.BadParameter(
+            f"{output} has an ending of no format; known: {known} and .txt. --format names one."
+        )
     return format if given else shared.format or implied or format
 
 

@@ -16,6 +16,7 @@ from catalog.downloads import FileStore
 from catalog.home import Home
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
+from catalog.registry.rows import JobState
 from catalog.store.reader import run_states
 from catalog.store.records import RunState
 from catalog.tags import tags_text
@@ -25,7 +26,7 @@ from jobs.planning.definition import Definition
 from jobs.planning.estimate import Estimate, History, cores_of_gpu, estimate, history_of
 from jobs.planning.holdings import Holdings
 from jobs.planning.ordering import ordered
-from jobs.planning.pairing import notes
+from jobs.planning.pairing import copies_lines, notes
 from jobs.planning.plan import Plan, make_plan
 from jobs.planning.prefetch import needed, size_of
 from jobs.planning.score_images import notices
@@ -127,6 +128,7 @@ class Forecast:
         code = f"{unknown} beside these: nobody consented to their code yet (--trust)"
         known = (
             *notes(self.plan.misfits),
+            *copies_lines(self.plan.copies),
             *notices(self.plan.jobs, self.plan.todo, self.plan.automatic),
         )
         cores = (
@@ -154,7 +156,7 @@ def forecast(
         Number of workers.
     """
     states: dict[str, RunState] = {}
-    held: Mapping[str, str] = {}
+    held: Mapping[str, JobState] = {}
     definition, unconsented = without_unconsented(definition)
     history, holdings, opened = History(device=device), Holdings(), None
     files = needed(definition, holdings.find)
@@ -168,7 +170,7 @@ def forecast(
                 registry = closing.enter_context(Registry(opened))
                 held = held_jobs(registry)
                 holdings = Holdings(opened, store, registry.hashes)
-        plan = make_plan(definition, states, holdings, frozenset(held))
+        plan = make_plan(definition, states, holdings, held)
     waiting = plan.todo
     reasons = {job.run_id: Staleness() for job in waiting}
     if opened:
@@ -197,4 +199,5 @@ def _state(run_id: str, states: Mapping[str, RunState], held: Mapping[str, str])
     state = states.get(run_id)
     if state is not None and state.status == "done":
         return "done"
-    return held.get(run_id) or (f"{state.batches_done} batches done" if state else "new")
+    done = counted(state.batches_done if state else 0, "batch", "batches")
+    return held.get(run_id) or (f"{done} done" if state else "new")

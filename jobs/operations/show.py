@@ -100,7 +100,9 @@ def precision_line(home: Home, run: RunRecord) -> str | None:
         return None
     wanted = f"a standard error of {run.precision:g} was wanted at every site"
     if run.reached_precision is None:
-        return f"{wanted}; {run.batches} batches are too few to tell any"
+        if (run.batches or 0) > 1:
+            return f"{wanted}; a site with a score in one batch alone has none"
+        return f"{wanted}; {counted(run.batches or 0, 'batch', 'batches')} cannot tell any"
     if run.status == "done" and not reached(run):
         wanted += "; all"
     else:

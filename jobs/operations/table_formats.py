@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from itertools import zip_longest
+from itertools import count, zip_longest
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -162,11 +161,14 @@ def _numeric(schema: pa.Schema) -> dict[str, bool]:
 
 def _unique(names: Iterable[str]) -> list[str]:
     """Number columns of the same name, which rows as dictionaries would lose."""
-    seen: Counter[str] = Counter()
-    unique = []
-    for name in names:
-        unique.append(f"{name}_{seen[name]}" if seen[name] else name)
-        seen[name] += 1
+    given = list(names)
+    taken, unique = set(given), list[str]()
+    for name in given:
+        free = name
+        if name in unique:
+            free = next(each for n in count(1) if (each := f"{name}_{n}") not in taken)
+            taken.add(free)
+        unique.append(free)
     return unique
 
 

@@ -66,7 +66,7 @@ def state_line(look: Look) -> str:
     if look.state == "running":
         return f"a scan is writing: process {progress.process}"
     ends = {
-        "done": "all of its jobs are measured",
+        "done": "all of its jobs are measured that were not cancelled",
         "failed": "not all of its jobs could be measured",
         "interrupted": "interrupted; survey run goes on where it stopped",
         "error": f"error: {progress.error}",

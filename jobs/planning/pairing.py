@@ -87,6 +87,19 @@ def notes(pairs: Sequence[Misfit]) -> list[str]:
     return lines
 
 
+def copies_lines(copies: Mapping[str, str]) -> list[str]:
+    """Return which checkpoints have the bytes of another, in lines."""
+    pairs = list(copies.items())
+    lines = [
+        f"{copy} has the bytes of {first}: one run, with the labels and tags of both"
+        for copy, first in pairs[:_MOST_NAMED]
+    ]
+    if len(pairs) > _MOST_NAMED:
+        more = counted(len(pairs) - _MOST_NAMED, "more checkpoint has", "more checkpoints have")
+        lines.append(f"{more} the bytes of another")
+    return lines
+
+
 def _product(target: Target, definition: Definition) -> str:
     """Return which product of names a pair is of; its own where the survey names just that pair."""
     choice = target.choice

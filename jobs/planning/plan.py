@@ -9,12 +9,14 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from catalog.checkpoint_references import Checkpoint
 from catalog.datasets import ImageDataset
 from catalog.home import Home
 from catalog.models.cost_table import counted
 from catalog.models.family_facts import family_of
+from catalog.registry.rows import JobState
 from catalog.store.records import RunState
 from jobs.planning.accuracy_check import expectation
 from jobs.planning.definition import Definition
@@ -50,8 +52,8 @@ class Plan:
     done: frozenset[str]
     #: Jobs whose files are still to be fetched.
     lacking: tuple[Lacking, ...] = ()
-    #: Run ids of the jobs that are parked or cancelled.
-    held: frozenset[str] = frozenset()
+    #: Run ids of the jobs that are parked or cancelled, with their state.
+    held: Mapping[str, JobState] = field(default_factory=dict)
     #: Why each remaining job is measured, by run id.
     reasons: Mapping[str, Staleness] = field(default_factory=dict)
     #: Files of weights that cannot be loaded into their networks.
@@ -60,13 +62,19 @@ class Plan:
     automatic: bool = False
     #: Measures of the whole network that measured runs lack, by run id.
     added: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Checkpoints with the bytes of another, whose runs are theirs, by their names.
+    copies: Mapping[str, str] = field(default_factory=dict)
     #: Measured batches of jobs that are still to be done, by run id.
     kept: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def todo(self) -> tuple[Job, ...]:
         """The jobs that are still to be done."""
-        return tuple(job for job in self.jobs if job.run_id not in self.done | self.held)
+        return tuple(job for job in self.jobs if job.run_id not in self.done | self.held.keys())
+
+    def held_as(self, state: JobState) -> tuple[Job, ...]:
+        """Return the jobs that are left out, since they are parked or cancelled."""
+        return tuple(job for job in self.jobs if self.held.get(job.run_id) == state)
 
     def misfit(self, job: Job) -> str | None:
         """Return why a job will fail: its weights cannot be loaded; None where they can."""
@@ -78,7 +86,7 @@ def make_plan(
     definition: Definition,
     states: Mapping[str, RunState],
     holdings: Holdings,
-    held: frozenset[str] = frozenset(),
+    held: Mapping[str, JobState] = MappingProxyType({}),
 ) -> Plan:
     """Resolve a survey's names into jobs.
 
@@ -90,8 +98,8 @@ def make_plan(
         The runs measured so far, by run id.
     holdings : Holdings
         The files at hand, and how they are hashed.
-    held : frozenset of str
-        Run ids of jobs that are parked or cancelled.
+    held : mapping of str to JobState
+        Run ids of jobs that are parked or cancelled, with their state.
 
     Returns
     -------
@@ -116,6 +124,7 @@ def make_plan(
     widths = widths_to_choose_by(definition.settings, names)
     costs = costs_to_foresee_by(definition.measures, names)
     jobs: dict[str, Job] = {}
+    copies: dict[str, str] = {}
     lacking: list[Lacking] = []
     for choice in definition.datasets:
         dataset = _opened(choice, definition, holdings)
@@ -127,7 +136,12 @@ def make_plan(
             for job in _jobs(definition, choice, dataset, here, hashed, holdings, widths):
                 require_feasible(job)
                 costed = dataclasses.replace(job, cost=costs.get(job.full_name))
-                jobs.setdefault(job.key, costed)
+                first = jobs.setdefault(job.key, costed)
+                if first is not costed:
+                    labels = first.labels.or_else(job.labels)
+                    jobs[job.key] = dataclasses.replace(first, labels=labels)
+                if (name := job.checkpoint.reference) != first.checkpoint.reference:
+                    copies[name] = first.checkpoint.reference
     run_ids = frozenset(job.run_id for job in jobs.values())
     measured = run_ids & {run_id for run_id, state in states.items() if state.status == "done"}
     added = {
@@ -142,13 +156,14 @@ def make_plan(
         tuple(jobs.values()),
         done,
         tuple(lacking),
-        run_ids & held - done,
+        {run_id: state for run_id, state in held.items() if run_id in run_ids - done},
         misfits=unfit,
         automatic=auto,
         added=added,
+        copies=copies,
         kept={
             run_id: states[run_id].batches_done
-            for run_id in (run_ids - measured - held) & states.keys()
+            for run_id in (run_ids - measured - held.keys()) & states.keys()
             if states[run_id].batches_done
         },
     )

@@ -60,7 +60,7 @@ class Devices:
     def fitting(self, machine: Machine) -> int:
         """Return how many of these workers a machine has room for."""
         if self.kind == "cuda":
-            return int(machine.gpus / self.share)
+            return _shares(machine, self.share)
         return machine.cores // self.threads
 
 
@@ -152,15 +152,19 @@ def placed(devices: Devices, machines: Iterable[Machine], taken: Sequence[str] =
 def _gpu_workers(
     workers: int | None, machines: Sequence[Machine], share: float, threads: int | None
 ) -> Devices:
-    most = sum(int(machine.gpus / share) for machine in machines)
+    most = sum(_shares(machine, share) for machine in machines)
     count = most if workers is None else workers
     _check_count(count, most, "GPUs there are" if share == 1 else f"shares of {share:g} GPU")
     fair = min(
-        machine.cores // min(count, int(machine.gpus / share))
-        for machine in machines
-        if machine.gpus
+        machine.cores // min(count, _shares(machine, share)) for machine in machines if machine.gpus
     )
     return Devices("cuda", count, threads or max(1, fair), share)
+
+
+def _shares(machine: Machine, share: float) -> int:
+    """Return how many workers the GPUs of a machine have room for; none has parts of two."""
+    # A third of a GPU, say, has rounding errors.
+    return machine.gpus * int(1 / share + 1e-9)
 
 
 def _check_count(count: int, limit: int, what: str) -> None:

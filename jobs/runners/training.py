@@ -38,7 +38,6 @@ def run_training(
         ``Finished``.
     """
     torch.set_num_threads(threads)
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     # The momentum of channels that died decays to denormal numbers, up to ten times as slow.
     torch.set_flush_denormal(True)
     try:

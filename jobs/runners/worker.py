@@ -28,6 +28,7 @@ from jobs.runners.task import AnyTask, Task, TrainingTask
 from jobs.runners.training import run_training
 from jobs.runners.worker_host import host_of, peak_memory, reset_peak_memory
 from survey import SurveyError, measure_batches
+from survey.device import full_precision
 from survey.out_of_memory import is_out_of_memory
 from survey.text import storable
 
@@ -59,7 +60,8 @@ def run_task(
     stage = Stage()
     compute = _COMPUTATIONS[type(task)]
     try:
-        yield from compute(task, torch.device(device), threads, stage, heartbeat or Heartbeat())
+        with full_precision():
+            yield from compute(task, torch.device(device), threads, stage, heartbeat or Heartbeat())
     # The one place where a job's failure becomes a row: also of a network that calls sys.exit.
     except (Exception, SystemExit) as error:  # noqa: BLE001
         message = error.message if isinstance(error, SurveyError) else _describe(error)
@@ -72,23 +74,22 @@ def run_task(
 def _run(
     task: Task, device: torch.device, threads: int, stage: Stage, heartbeat: Heartbeat
 ) -> Iterator[Event]:
-    job, host = task.job, host_of(device, threads)
+    job, host, pace = task.job, host_of(device, threads), AttemptPace(heartbeat, task.deadline)
     torch.set_num_threads(threads)
-    # On a GPU convolutions would otherwise round to 10 bits of mantissa and still say float32.
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     reset_peak_memory(device)
     planned = PlannedModel(job, stage)
     loaded = planned.loaded
     model = loaded.model.eval()
     cost = model_cost(model, job.transform.shape)
     model.to(device)
+    pace.step()
     stage.name = "data"
     dataset = planned.dataset(job)
     signature = dataset.stat_signature()
     labels = planned.labels(dataset)
     yield Started(job.run_id, task.attempt, host, cost.parameters, cost.gflops, loaded.dropped_keys)
     stage.name = "measure"
-    images = TaskImages(dataset, job, labels, device, AttemptPace(heartbeat, task.deadline))
+    images = TaskImages(dataset, job, labels, device, pace)
     loading = peak_memory(device)
     yield from network_measured(model, images, task, host)
     if task.measures:

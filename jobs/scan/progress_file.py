@@ -112,7 +112,7 @@ class ProgressFile(Reporter):
         """Begin the file of this scan."""
         self._reporter.planned(plan)
         self._downloads.download = None
-        self._lacking = len(plan.lacking)
+        self._lacking = len(plan.lacking) + len(plan.held_as("parked"))
         process = f"{os.getpid()} on {platform.node()}"
         self._progress = ScanProgress(process, time.time(), len(plan.todo), len(plan.done))
         self._changed.set()

@@ -89,6 +89,8 @@ class Recorder:
         progress = self._jobs[job.run_id]
         for attempt in progress.close():
             self._end(progress, attempt, "interrupted", "cancelled", error="cancelled")
+        if progress.started is not None and not progress.complete:
+            self._pending.runs[job.run_id] = record_of(progress, "cancelled")
         self._persist()
         append(self._logs, job.run_id, "cancelled")
 

@@ -28,7 +28,7 @@ def record_of(progress: JobProgress, status: str, failure: Failed | None = None)
     ----------
     progress : JobProgress
         What is known of it.
-    status : {"running", "done", "failed"}
+    status : {"running", "done", "failed", "cancelled"}
         What became of it.
     failure : Failed, optional
         Why it failed.

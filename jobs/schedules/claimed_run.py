@@ -21,6 +21,7 @@ from catalog.store.records import BatchRecord
 from jobs.runners.events import Event, Started
 from jobs.schedules.process import is_gone, renewed_lease, this_process
 from survey import ClusterError, StoreError, SurveyError
+from survey.text import counted
 
 if TYPE_CHECKING:
     from jobs.planning.definition import Definition
@@ -224,7 +225,9 @@ def abandoned(claims: Claims[Row], row: Row, now: datetime, stopped: Settlement)
 def _settlement(outcome: Outcome) -> Settlement:
     """Return the settlement of a row whose survey came to its end."""
     failed, unfetched = len(outcome.failed), len(outcome.unfetched)
+    parked = len(outcome.parked)
     reasons = [f"{failed} of {len(outcome.plan.jobs)} jobs failed"] if failed else []
+    reasons += [f"{counted(parked, 'job is', 'jobs are')} parked"] if parked else []
     reasons += [f"{unfetched} files could not be fetched"] if unfetched else []
     return Settlement(
         "failed" if reasons else "done",

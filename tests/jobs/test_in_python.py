@@ -128,6 +128,13 @@ def test_names_take_labels_tags_and_settings(tmp_path: Path) -> None:
         (nn.ReLU(), [torch.zeros(2, 2, 8, 8)], {}),
         (nn.ReLU(), [torch.zeros(2, 3, 8, 8, dtype=torch.uint8)], {}),
         (nn.ReLU(), [[1, 2]], {}),
+        (
+            nn.ReLU(),
+            [torch.zeros(2, 3, 8, 8), (torch.zeros(2, 3, 8, 8), torch.zeros(2).long())],
+            {},
+        ),
+        (nn.ReLU(), [torch.zeros(2, 3, 8, 8), torch.zeros(2, 3, 9, 9)], {}),
+        (nn.ReLU(), [torch.zeros(2, 3, 8, 8), torch.zeros(2, 1, 8, 8)], {}),
         (nn.ReLU(), [(torch.zeros(2, 3, 8, 8), torch.zeros(2))], {}),
         (nn.ReLU(), [(torch.zeros(2, 3, 8, 8), torch.zeros(3).long())], {}),
         (nn.ReLU(), [(torch.zeros(2, 3, 8, 8), torch.tensor([-1, 0]))], {}),
@@ -144,6 +151,27 @@ def test_bad_input_is_refused_and_makes_no_home(
     with pytest.raises(SurveyError):
         survey_models(models, data, home=tmp_path / "home", **settings)  # type: ignore[arg-type]
     assert not (tmp_path / "home").exists()
+
+
+def test_the_precision_of_gpus_stays_as_it_was(tmp_path: Path) -> None:
+    parts = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = [part.allow_tf32 for part in parts]
+    seen = []
+
+    class Looking(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append([part.allow_tf32 for part in parts])
+            return x.flatten(1).relu()
+
+    try:
+        for part in parts:
+            part.allow_tf32 = True
+        survey_models(Looking(), batches(), home=tmp_path, images_per_score=32)
+        assert [part.allow_tf32 for part in parts] == [True, True]
+    finally:
+        for part, value in zip(parts, before, strict=True):
+            part.allow_tf32 = value
+    assert [False, False] in seen
 
 
 def test_a_network_of_one_channel_is_measured_in_memory_and_by_name(

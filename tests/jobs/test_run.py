@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +66,11 @@ def asked(home: Path, sql: str) -> list[dict]:
 def scan(home: Path, runner: LocalRunner, reporter=None, checkpoints=(), **changes):
     survey = declared(*checkpoints, **{"dataset": f"digits[:{IMAGES}]", "size": SIZE} | changes)
     return run_survey(open_home(home, create=True), survey, runner, reporter or Reporter())
+
+
+def scan_end(home: Path) -> str:
+    """Return how the last scan ended, as its progress file has it."""
+    return json.loads((home / "scan.json").read_text())["end"]
 
 
 @contextlib.contextmanager
@@ -132,7 +138,10 @@ def test_a_job_that_keeps_losing_its_workers_is_parked_until_somebody_retries(tm
     assert [outcome for outcome, _ in history] == ["lost"] * (Limits().losses - 1) + ["failed"]
     assert "parked" in (home / "logs" / f"{job.run_id}.log").read_text()
     with displayed() as (reporter, text):
-        assert scan(home, LocalRunner(ON_CPU), reporter).done == ()
+        again = scan(home, LocalRunner(ON_CPU), reporter)
+    assert (again.done, [each.key for each in again.parked]) == ((), [job.key])
+    assert not again.complete
+    assert scan_end(home) == "failed"
     assert "1 parked" in text.getvalue()
     assert [each.key for each in move_jobs(open_home(home, create=False), "todo")] == [job.key]
     assert len(scan(home, LocalRunner(ON_CPU)).done) == 1
@@ -205,13 +214,36 @@ def test_a_cancelled_job_ends_and_keeps_its_batches(tmp_path, monkeypatch):
     assert (outcome.done, outcome.failed, len(outcome.cancelled)) == ((), (), 1)
     job = only_job(home)
     assert job.state == "cancelled"
-    assert scan(home, LocalRunner(ON_CPU)).done == ()
+    status = "SELECT status FROM runs UNION ALL SELECT status FROM models"
+    assert asked(home, status) == [{"status": "cancelled"}] * 2
+    again = scan(home, LocalRunner(ON_CPU))
+    # Nobody wants it measured.
+    assert (again.done, again.complete, scan_end(home)) == ((), True, "done")
     move_jobs(open_home(home, create=False), "todo", [job])
     assert len(scan(home, LocalRunner(ON_CPU)).done) == 1
     assert asked(home, "SELECT attempt, count(*) AS n FROM batches GROUP BY 1 ORDER BY 1") == [
         {"attempt": 1, "n": 2},
         {"attempt": 2, "n": 6},
     ]
+
+
+def test_a_run_that_is_cancelled_between_scans_runs_no_more(tmp_path):
+    home = tmp_path / "home"
+
+    class Stopped(LocalRunner):
+        def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
+            yield from itertools.islice(LocalRunner.run(self, source), 3)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scan(home, Stopped(ON_CPU))
+    assert asked(home, "SELECT status FROM runs") == [{"status": "running"}]
+    move_jobs(open_home(home, create=False), "cancelled")
+    assert scan(home, LocalRunner(ON_CPU)).done == ()
+    assert asked(home, "SELECT status FROM runs") == [{"status": "cancelled"}]
+    move_jobs(open_home(home, create=False), "todo")
+    assert len(scan(home, LocalRunner(ON_CPU)).done) == 1
+    assert asked(home, "SELECT status, batches FROM runs") == [{"status": "done", "batches": 8}]
 
 
 def test_a_lost_registry_does_not_stop_a_run_from_being_finished(tmp_path):

@@ -260,6 +260,15 @@ def test_tokens_come_from_a_file_or_the_environment(
         assert client is not None
         made = client._session.prepare_request(requests.Request("GET", "http://127.0.0.1"))
         assert made.headers["Authorization"] == f"Bearer {secret}"
+    # Mounted secrets end with a line break.
+    monkeypatch.setenv(TOKEN, "other\n")
+    client = ServerOptions("http://127.0.0.1").client()
+    assert client is not None
+    made = client._session.prepare_request(requests.Request("GET", "http://127.0.0.1"))
+    assert made.headers["Authorization"] == "Bearer other"
+    monkeypatch.setenv(TOKEN, "\N{CHECK MARK}token")
+    with pytest.raises(SettingsError):
+        ServerOptions("http://127.0.0.1").client()
     (tmp_path / "other").write_text("é")
     for file in (tmp_path / "absent", tmp_path / "other", Path("/dev/zero")):
         with pytest.raises(SettingsError):

@@ -82,7 +82,9 @@ class NoticeOptions:
 def serve(
     *,
     host: str = option("127.0.0.1", "Address to listen at; others than loopback need tokens."),
-    port: int = option(PORT, "Port to listen at; 0 for any that is free.", minimum=0),
+    port: int = option(
+        PORT, "Port to listen at; 0 for any that is free.", minimum=0, maximum=65535
+    ),
     names: list[str] | None = option(
         None,
         "Name under which browsers reach it, beside the host's; may be repeated.",

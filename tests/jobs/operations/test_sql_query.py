@@ -201,7 +201,7 @@ AWKWARD = {
     "'101'::BIT": "101",
     "'b'::ENUM('a', 'b')": "b",
     "'12:00:00+02'::TIMETZ": "12:00:00+02",
-    "MAP {'a': 1}": "{a=1}",
+    "MAP {1: 2}": "{1=2}",
     "union_value(a := 1)": "1",
     "1::VARIANT": "1",
 }
@@ -222,12 +222,18 @@ def test_values_beyond_pythons_are_values_in_every_format(tmp_path: Path) -> Non
 
 def test_numbers_and_what_holds_them_stay_numbers() -> None:
     sql = """SELECT 1::UTINYINT AS a, 1.5 AS a, 'nan'::DOUBLE AS b, true AS c, NULL AS d,
-      [1, NULL] AS e, {'f': [0.25::FLOAT], 'g': date 'infinity'} AS h, [['x']] AS i"""
+      [1, NULL] AS e, {'f': [0.25::FLOAT], 'g': date 'infinity'} AS h, [['x']] AS i,
+      MAP {'j': 'k=l, m'} AS n"""
     deep = {"f": [0.25], "g": "infinity"}
     assert json.loads(formatted(sql)) == [
         {"a": 1, "a_1": "1.5", "b": None, "c": True, "d": None, "e": [1, None], "h": deep,
-         "i": [["x"]]}
+         "i": [["x"]], "n": {"j": "k=l, m"}}
     ]  # fmt: skip
+
+
+def test_columns_of_one_name_are_numbered_beside_names_that_look_so() -> None:
+    (row,) = json.loads(formatted("SELECT 1 AS a, 2 AS a, 3 AS a_1, 4 AS a"))
+    assert row == {"a": 1, "a_2": 2, "a_1": 3, "a_3": 4}
 
 
 def test_errors_of_a_query_come_back_from_its_process(home: Home, tmp_path: Path) -> None:

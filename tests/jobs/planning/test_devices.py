@@ -56,6 +56,12 @@ def test_openmp_bounds_the_threads_unless_they_are_chosen(
 
 
 def test_a_gpu_may_be_shared():
+    for share, workers in ((0.4, 4), (0.6, 2), (1 / 3, 6)):
+        # No worker has parts of two GPUs.
+        chosen = choose_devices("auto", None, machines([8], [2]), share=share)
+        assert (chosen.workers, chosen.fitting(machines([8], [2])[0])) == (workers, workers)
+        with pytest.raises(SettingsError, match="workers"):
+            choose_devices("auto", workers + 1, machines([8], [2]), share=share)
     chosen = choose_devices("auto", None, machines([8, 8], [1, 2]), share=0.5)
     assert chosen == Devices("cuda", 6, 2, 0.5)
     assert placed(chosen, machines([8, 8], [1, 2])) == ["m0", "m1", "m0", "m1", "m1", "m1"]

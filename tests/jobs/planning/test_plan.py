@@ -1,6 +1,7 @@
 """Plans: which jobs, which of them are done, and what their keys depend on."""
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,21 @@ def test_a_glob_of_files_is_one_job_a_file(tmp_path, monkeypatch):
     choice = {"name": "small:cifar_resnet8", "checkpoints": ["file:epoch_*.pth", "init:0"]}
     references = [one.checkpoint.reference for one in planned({"models": [choice]}).jobs]
     assert references == ["file:epoch_2.pth", "file:epoch_10.pth", "init:0"]
+
+
+def test_a_copy_of_a_checkpoint_is_one_run_with_the_labels_of_both(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save({"weight": torch.zeros(1)}, tmp_path / "epoch_3.pth")
+    shutil.copy(tmp_path / "epoch_3.pth", tmp_path / "best.pth")
+    best = {"ref": "file:best.pth", "label": "best", "tags": {"kind": "x"}}
+    choice = {"name": "small:cifar_resnet8", "checkpoints": ["file:epoch_*.pth", best]}
+    plan = planned({"models": [choice], "tags": {"kind": "y", "lr": 1}})
+    (one,) = plan.jobs
+    assert plan.copies == {"file:best.pth": "file:epoch_3.pth"}
+    assert one.checkpoint.reference == "file:epoch_3.pth"
+    assert one.labels.label == "best"
+    # What the first one has stays.
+    assert one.labels.tags == {"kind": "y", "lr": 1}
 
 
 def test_labels_and_tags_enter_no_run_id_and_are_kept_with_the_runs(tmp_path):
