@@ -19,11 +19,10 @@ from catalog.home import Home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import JobState
 from catalog.store.queries import batch_affinities
-from catalog.store.reader import run_row, run_states
+from catalog.store.reader import run_states
 from catalog.store.records import RunState
 from catalog.store.writer import Writer
 from catalog.training_steps import training_step
-from jobs.planning.accuracy_check import suspicion
 from jobs.planning.capacity import require_room, tight_memory
 from jobs.planning.definition import Definition
 from jobs.planning.estimate import estimate, history_of
@@ -44,6 +43,7 @@ from jobs.scan.job_progress import JobProgress
 from jobs.scan.progress_file import ProgressFile
 from jobs.scan.recorder import Recorder
 from jobs.scan.reporter import Reporter
+from jobs.scan.run_updates import update_runs
 from survey import CatalogError
 
 
@@ -139,11 +139,10 @@ def _measure(
         plan = make_plan(definition, states, holdings, held_jobs(registry))
         plan = dataclasses.replace(plan, reasons=staleness(home, plan.todo, plan.added))
         record_plan(registry, definition, plan)
-        check_accuracies(home, writer, plan, states)
         reporter.planned(plan)
         for note in (*notes(plan.misfits), *copies_lines(plan.copies)):
             reporter.warned(note)
-        withdraw_runs(home, writer, plan, states)
+        update_runs(home, writer, plan, states, reporter)
         if not plan.todo:
             return Outcome(plan, (), ())
         with runner:
@@ -229,30 +228,6 @@ def with_present_weights(
     if (progress.complete and not progress.measures) or anew.run_id in held_jobs(registry):
         progress.close()
     return progress
-
-
-def check_accuracies(home: Home, writer: Writer, plan: Plan, states: dict[str, RunState]) -> None:
-    """Compare finished runs with accuracies that the survey expects only now."""
-    for job in plan.jobs:
-        expected, state = job.expectation, states.get(job.run_id)
-        if expected is None or state is None or state.status != "done":
-            continue
-        if state.expected_top1 != expected.top1:
-            record = dataclasses.replace(
-                run_row(home, job.run_id),
-                expected_top1=expected.top1,
-                expected_source=expected.source,
-                suspicion=suspicion(expected, state.measured_top1, state.images),
-            )
-            writer.write([record])
-
-
-def withdraw_runs(home: Home, writer: Writer, plan: Plan, states: dict[str, RunState]) -> None:
-    """Note in the store which runs were cancelled while no scan was under way."""
-    for job in plan.held_as("cancelled"):
-        state = states.get(job.run_id)
-        if state is not None and state.status == "running":
-            writer.write([dataclasses.replace(run_row(home, job.run_id), status="cancelled")])
 
 
 def progress_of(

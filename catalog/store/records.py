@@ -85,7 +85,9 @@ class RunRecord:
         "Entries of the checkpoint that were not loaded.", default=()
     )
     started_at: datetime | None = optional("When the attempt began.")
-    finished_at: datetime | None = optional("When the run ended, done or failed.")
+    finished_at: datetime | None = optional(
+        "When it ended, or was last planned in place of a later run."
+    )
     seconds: float | None = optional("Seconds of measuring, over all attempts that were kept.")
     peak_memory: int | None = optional("Most bytes of memory that a worker held.", "BIGINT")
 

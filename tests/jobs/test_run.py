@@ -14,13 +14,17 @@ import torch
 from rich.console import Console
 from rich.text import Text
 
+from analysis.answers.drift import SignatureDrift
+from analysis.answers.material import Material
 from catalog.files import file_sha256
+from catalog.models import find
 from catalog.models.cifar import CifarSource
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import JobRow
 from catalog.store.reader import query
 from jobs.operations.control import move_jobs
+from jobs.planning.definition import parse_definition
 from jobs.planning.worker_layout import Devices
 from jobs.run import run_survey
 from jobs.runners.base import TaskSource
@@ -244,6 +248,33 @@ def test_a_run_that_is_cancelled_between_scans_runs_no_more(tmp_path):
     move_jobs(open_home(home, create=False), "todo")
     assert len(scan(home, LocalRunner(ON_CPU)).done) == 1
     assert asked(home, "SELECT status, batches FROM runs") == [{"status": "done", "batches": 8}]
+
+
+def test_weights_that_were_put_back_are_the_newest_of_their_name_again(tmp_path):
+    home, weights = tmp_path / "home", tmp_path / "current.pth"
+    choice = {"name": "small:cifar_resnet8", "checkpoints": [f"file:{weights}"]}
+    values = {"models": [choice], "datasets": [{"name": "digits", "limit": 64}]}
+    survey = parse_definition(values | {"settings": {"images_per_score": 32}}, "t", tmp_path)
+
+    def measured(seed: int) -> str:
+        torch.manual_seed(seed)
+        torch.save(find("small:cifar_resnet8")[0].build().state_dict(), weights)
+        opened = open_home(home, create=True)
+        (job,) = run_survey(opened, survey, LocalRunner(ON_CPU), Reporter()).plan.jobs
+        assert [row["run_id"] for row in asked(home, "SELECT run_id FROM models")] == [job.run_id]
+        return job.run_id
+
+    def drifted() -> list[tuple[str, str]]:
+        rows = SignatureDrift(Material(home)).statistics.rows
+        return list(dict.fromkeys(zip(rows["before"], rows["after"], strict=True)))
+
+    first, second = measured(0), measured(1)
+    assert drifted() == [(first, second)]
+    assert measured(0) == first
+    assert drifted() == [(second, first)]
+    assert measured(0) == first
+    counts = "SELECT attempt, count(*) AS n FROM runs GROUP BY 1"
+    assert asked(home, counts) == [{"attempt": 1, "n": 2}]
 
 
 def test_a_lost_registry_does_not_stop_a_run_from_being_finished(tmp_path):
