@@ -33,9 +33,11 @@ class RunRecord:
     stage: str | None = optional("The stage a failed run failed in.")
     error: str | None = optional("What went wrong, in a sentence.")
     traceback: str | None = optional("Where in the program a failed run failed.")
-    measured_top1: float | None = optional("Fraction right over every image; NULL without labels.")
+    measured_top1: float | None = optional(
+        "Fraction right; NULL unless all images have labels that fit."
+    )
     measured_top5: float | None = optional(
-        "Fraction right within five guesses; NULL without labels."
+        "Fraction right within five guesses; NULL where the other is."
     )
     reported_top1: float | None = optional("Fraction right that the weights were published with.")
     reported_protocol: str | None = optional("What classified then, such as linear.")

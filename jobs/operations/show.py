@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog.home import Home
 from catalog.store.queries import batch_affinities, run_measures
+from catalog.store.reader import query
 from catalog.store.records import RunRecord, details_of
 from survey.network_measures import NETWORK_QUANTITIES
 from survey.network_measures.base import conventions
@@ -35,7 +36,7 @@ def headline(home: Home, run: RunRecord) -> list[str]:
     lines = [
         f"run {run.run_id}: {model}, {run.status}",
         f"{counted(run.images or 0, 'image')} in batches of {run.images_per_score}, {settings}",
-        f"top-1 {_percent(run.measured_top1)}, top-5 {_percent(run.measured_top5)}",
+        _accuracy_line(home, run),
         f"{weights} on {run.device_name}, {format_duration(run.seconds or 0)}",
     ]
     if run.reported_top1 is not None:
@@ -133,6 +134,16 @@ def _reach(home: Home, run: RunRecord) -> float:
         mean = sum(scores) / len(scores)
         furthest = max(furthest, mean - low, high - mean)
     return furthest
+
+
+def _accuracy_line(home: Home, run: RunRecord) -> str:
+    """Return a run's accuracy, or how many labels there are to count it by."""
+    if run.measured_top1 is not None:
+        return f"top-1 {_percent(run.measured_top1)}, top-5 {_percent(run.measured_top5)}"
+    sql = "SELECT coalesce(sum(labelled), 0) AS labelled FROM batches WHERE run_id = $id"
+    (row,) = query(home, sql, {"id": run.run_id}).to_pylist()
+    of_all = f"{row['labelled']} of {counted(run.images or 0, 'image')}"
+    return f"top-1 unknown: {of_all} with a label that fits the network's outputs"
 
 
 def _percent(fraction: float | None) -> str:
