@@ -93,6 +93,20 @@ class Database:
         with explained_registry(self._engine), self._engine.begin() as connection:
             yield connection
 
+    @contextmanager
+    def writing(self, table: Table) -> Iterator[Connection]:
+        """Give a connection in a transaction beside which no other writes to a table.
+
+        What is read in it is still so when it writes.
+        """
+        with self.transaction() as connection:
+            if self._engine.dialect.name == "postgresql":
+                lock = f'LOCK TABLE "{table.name}" IN SHARE ROW EXCLUSIVE MODE'
+                connection.exec_driver_sql(lock)
+            else:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+
     def rows(
         self,
         kind: type[_Row],

@@ -82,7 +82,7 @@ class Registry:
         """Return the number of a declared survey; the same declaration keeps its number."""
         known = select(SURVEYS.c.id, SURVEYS.c.definition).where(SURVEYS.c.name == name)
         new = insert(SURVEYS).returning(SURVEYS.c.id)
-        with self._database.transaction() as connection:
+        with self._database.writing(SURVEYS) as connection:
             for row in connection.execute(known.order_by(SURVEYS.c.id)):
                 if row.definition == definition:
                     return int(row.id)

@@ -34,7 +34,7 @@ class Submissions(Claims[Submission]):
     ) -> Submission:
         """Submit a declared survey; one of it in these states is returned as it is."""
         new = insert(SUBMISSIONS).returning(SUBMISSIONS.c.id)
-        with self.database.transaction() as connection:
+        with self.database.writing(SUBMISSIONS) as connection:
             known = select(SUBMISSIONS.c.id).where(
                 SUBMISSIONS.c.survey_id == survey_id,
                 SUBMISSIONS.c.state.in_(same),

@@ -53,10 +53,12 @@ def checkup(home: Path) -> list[Finding]:
 
 
 def _home(home: Path) -> Iterator[Finding]:
-    from catalog.home import Home, segment_paths
+    from catalog.home import REPAIR_HINT, Home, segment_paths
     from catalog.open_home import open_home
     from catalog.registry.registry import Registry
+    from catalog.registry.repair import registry_damage
     from catalog.store.reader import query
+    from catalog.store.repair import store_damage
     from catalog.store.writer_lock import writing_process
 
     if not Home(home.absolute()).signatures.is_file():
@@ -71,15 +73,23 @@ def _home(home: Path) -> Iterator[Finding]:
     if not os.access(opened.path, os.W_OK):
         hint = "queries work; to measure, check the permissions or pass --home with another one"
         yield Finding("home", "attention", f"{opened.path} cannot be written", hint)
-    runs = query(opened, "SELECT count(*) AS runs FROM runs").column("runs")[0].as_py()
-    yield Finding("signatures", "ok", f"{opened.signatures}: {counted(runs, 'run')}")
-    with Registry(opened) as registry:
-        jobs = registry.jobs()
-    where = opened.registry_url or opened.registry
-    yield Finding("registry", "ok", f"{where}: {counted(len(jobs), 'job')}")
+    writer = writing_process(opened)
+    # A store that a scan writes, or that this user may not, is opened and not read through.
+    readable = writer is None and os.access(opened.signatures, os.R_OK | os.W_OK)
+    if readable and (damage := store_damage(opened.signatures)):
+        yield Finding("signatures", "broken", f"{opened.signatures}: {damage}", REPAIR_HINT)
+    else:
+        runs = query(opened, "SELECT count(*) AS runs FROM runs").column("runs")[0].as_py()
+        yield Finding("signatures", "ok", f"{opened.signatures}: {counted(runs, 'run')}")
+    if opened.registry_url is None and (damage := registry_damage(opened)):
+        yield Finding("registry", "broken", f"{opened.registry}: {damage}", REPAIR_HINT)
+    else:
+        with Registry(opened) as registry:
+            jobs = registry.jobs()
+        where = opened.registry_url or opened.registry
+        yield Finding("registry", "ok", f"{where}: {counted(len(jobs), 'job')}")
     yield Finding("caches", "ok", f"{opened.cache}: {format_bytes(_bytes_below(opened.cache))}")
     waiting = len(segment_paths(opened.spool))
-    writer = writing_process(opened)
     if writer:
         yield Finding("spool", "ok", f"{counted(waiting, 'segment')}, a scan is writing ({writer})")
     elif waiting:

@@ -533,3 +533,16 @@ def test_a_home_that_cannot_be_written_is_refused(
     with pytest.raises(SurveyError, match="Permission denied"):
         open_home(tmp_path / "home", create=True)
     assert not list(tmp_path.iterdir())
+
+
+def test_equal_surveys_that_are_submitted_at_once_are_one(home: Home) -> None:
+    def submitted(number: int) -> tuple[int, int]:
+        with Registry(home) as registry:
+            survey = registry.record_survey("zoo", {"round": number // 4})
+            return survey, registry.submissions.add(survey, datetime.now(UTC)).id
+
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(submitted, range(40)))
+    for first in range(0, 40, 4):
+        assert len(set(results[first : first + 4])) == 1
+    assert len(set(results)) == 10

@@ -23,6 +23,7 @@ from catalog.store.reader import query, run_states
 from catalog.store.records import BatchRecord, NetworkRecord
 from catalog.store.repair import repair_store, store_damage
 from catalog.store.writer import Writer
+from jobs.operations.doctor import CHECKS
 from jobs.operations.repair import repair
 from survey.errors import SettingsError, StoreError
 from survey.network_measures.base import CurvePoint, NetworkScore
@@ -292,3 +293,32 @@ def test_the_log_keeps_the_newest_segments_within_its_bounds(
         os.utime(path, (0, 0))
     merged_segments.prune(home.merged)
     assert [path.name for path in segment_paths(home.merged)] == names[-1:]
+
+
+def test_the_doctor_reports_what_a_repair_would_mend(home: Home) -> None:
+    def states() -> dict[str, str]:
+        try:
+            return {each.check: each.state for each in CHECKS["home"](home.path)}
+        except StoreError:
+            return {"signatures": "broken"}
+
+    assert "broken" not in states().values()
+    whole, met = home.signatures.read_bytes(), 0
+    # Of most blocks no count reads a byte.
+    for place in range(3 * 4096 + 5000, len(whole), 262_144):
+        torn = bytes(each ^ 255 for each in whole[place : place + 64])
+        home.signatures.write_bytes(whole[:place] + torn + whole[place + 64 :])
+        if store_damage(home.signatures) is not None:
+            assert states()["signatures"] == "broken"
+            met += 1
+    home.signatures.write_bytes(whole)
+    assert met
+    with sqlite3.connect(home.registry) as registry:
+        tables = "SELECT rootpage FROM sqlite_schema WHERE name = 'run_tags'"
+        (page,), (size,) = (
+            registry.execute(sql).fetchone() for sql in (tables, "PRAGMA page_size")
+        )
+    with home.registry.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"x" * size)
+    assert states() | {"registry": "broken"} == states()
