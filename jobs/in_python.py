@@ -20,6 +20,7 @@ from jobs.planning.definition import Definition, parse_definition
 from jobs.run import Outcome, run_survey
 from jobs.runners.base import Runner
 from jobs.runners.local import LocalRunner
+from jobs.runners.options import RunnerOptions
 from jobs.scan.progress_display import progress_reporter
 from survey.errors import InputError, SettingsError
 from survey.measuring import Batch
@@ -122,8 +123,13 @@ def survey_models(
         definition = _definition(names, weights, datasets, label, tags, measures, settings)
     opened = open_home(Path(home), create=True)
     with progress_reporter() as reporter:
-        outcome = run_survey(opened, definition, runner or LocalRunner(), reporter)
+        outcome = run_survey(opened, definition, runner or _local_runner(), reporter)
     return Surveyed(opened, outcome)
+
+
+def _local_runner() -> LocalRunner:
+    """Return a runner with as many threads as this process lets torch have."""
+    return LocalRunner(RunnerOptions(most_threads=torch.get_num_threads()))
 
 
 def _definition(

@@ -7,9 +7,9 @@ durable before the next is taken, so that after a crash the same command goes on
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -35,12 +35,13 @@ from jobs.runners.events import (
     Returned,
     Trained,
 )
+from jobs.runners.options import Limits
 from jobs.runners.task import TrainingTask
 from jobs.scan.interruption import interruptions_kept, raise_if_interrupted
 from survey.errors import StoreError
 
 #: Workers that a training may lose in a row, without a pass, before it has failed.
-LOSSES = 3
+LOSSES = Limits().losses
 
 #: Takes a job, an event of it, and its passes that are done.
 Report = Callable[[LinearisationJob, Event, int], object]
@@ -76,11 +77,14 @@ class Linearisation:
     result: dict[str, Any] | None
     #: Seconds that are left of it, as far as they are known.
     seconds: float | None = None
+    #: Whether it failed now.
+    failed: bool = False
 
     def row(self) -> dict[str, object]:
         """Return its row of the table: the seconds are those that were taken, or are left."""
         job, settings, result = self.job, self.job.settings, self.result or {}
         begun = f"{self.passes} of {settings.passes} passes" if self.passes else "todo"
+        begun = "failed" if self.failed else begun
         taken = result.get("seconds_a_pass")
         names = ("top1", "path_length", "path_length_normalised", "active_fraction")
         return {
@@ -104,13 +108,13 @@ def linearisation_table(linearisations: Iterable[Linearisation]) -> pa.Table:
     return table_of([each.row() for each in linearisations], COLUMNS)
 
 
-def planned_linearisations(home: Home, sweep: LinearisationSweep) -> list[Linearisation]:
+def planned_linearisations(home: Home | None, sweep: LinearisationSweep) -> list[Linearisation]:
     """Return the trainings of a sweep, with the time that those which are not done may take.
 
     Parameters
     ----------
-    home : Home
-        Opened.
+    home : Home or None
+        Opened; None where there is none yet.
     sweep : LinearisationSweep
         What is trained.
 
@@ -119,14 +123,15 @@ def planned_linearisations(home: Home, sweep: LinearisationSweep) -> list[Linear
     UnknownName, CatalogError, SettingsError
         If the sweep cannot be planned.
     """
-    planned = []
-    for job in _jobs(home, sweep):
-        result = read_result(home, job.run_id)
-        state = load_training(state_path(home, job.run_id))
-        passes = len(state.passes) if state else 0
-        left = None if result else (job.settings.passes - passes) * seconds_a_pass(job)
-        planned.append(Linearisation(job, passes, result, left))
-    return planned
+    if home is None:
+        kept = [Linearisation(job, 0, None) for job in sweep.jobs(Holdings())]
+    else:
+        kept = linearisations(home, _jobs(home, sweep))
+    return [each if each.result else replace(each, seconds=_seconds_left(each)) for each in kept]
+
+
+def _seconds_left(training: Linearisation) -> float:
+    return (training.job.settings.passes - training.passes) * seconds_a_pass(training.job)
 
 
 def run_linearisations(
@@ -172,14 +177,17 @@ def run_linearisations(
     return trainings.failed
 
 
-def linearisations(home: Home, jobs: Iterable[LinearisationJob]) -> list[Linearisation]:
-    """Return the results of jobs as far as the home has them."""
-    found = []
+def linearisations(
+    home: Home, jobs: Iterable[LinearisationJob], failed: Collection[str] = ()
+) -> list[Linearisation]:
+    """Return the results of jobs as far as the home has them, and which failed now by run id."""
+    kept = []
     for job in jobs:
         state = load_training(state_path(home, job.run_id))
         passes = len(state.passes) if state else 0
-        found.append(Linearisation(job, passes, read_result(home, job.run_id)))
-    return found
+        result = read_result(home, job.run_id)
+        kept.append(Linearisation(job, passes, result, failed=job.run_id in failed))
+    return kept
 
 
 def _jobs(home: Home, sweep: LinearisationSweep) -> tuple[LinearisationJob, ...]:

@@ -89,6 +89,8 @@ def _join(parts: list[MicroBatch]) -> MicroBatch:
     labels = [part.labels for part in parts if part.labels is not None]
     if labels and len(labels) != len(parts):
         raise InputError("some batches came with labels and some without")
-    return MicroBatch(
-        torch.cat([part.images for part in parts]), torch.cat(labels) if labels else None
-    )
+    images = [part.images for part in parts]
+    if len(kinds := {(tuple(each.shape[1:]), each.dtype, each.device) for each in images}) > 1:
+        listed = ", ".join(f"{shape} of {kind} on {device}" for shape, kind, device in kinds)
+        raise InputError(f"images of batches are {listed}, must be of one size and type")
+    return MicroBatch(torch.cat(images), torch.cat(labels) if labels else None)

@@ -14,7 +14,7 @@ from torch import nn
 from survey.copying import copied
 from survey.device import device_of, random_numbers_kept
 from survey.errors import InputError, UnknownName
-from survey.eval_mode import evaluating
+from survey.eval_mode import evaluating, require_module
 from survey.micro_batches import micro_batches
 from survey.network_measures import MEASURES
 from survey.network_measures.base import (
@@ -60,8 +60,9 @@ def measure_network(
     UnknownName
         If there is no such measure.
     InputError
-        If a batch is no images, or its images have another shape.
+        If the network is no module, a batch is no images, or its images have another shape.
     """
+    require_module(model)
     chosen = measures_named(measures)
     wanted = max((each.images for each in chosen if isinstance(each, SampledMeasure)), default=0)
     sample = _sample(batches, wanted, shape)

@@ -7,6 +7,7 @@ import typer
 from analysis.option_fields import option
 from jobs.cli.output import TableOptions
 from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
+from survey.errors import StoreError
 
 
 @verb
@@ -36,4 +37,4 @@ def doctor(
     columns = ("check", "state", "detail", "what to do")
     table.write(table_of(rows, pa.schema([(name, pa.string()) for name in columns])))
     if any(finding.state == "broken" for finding in findings):
-        raise typer.Exit(3)
+        raise typer.Exit(StoreError.exit_code)

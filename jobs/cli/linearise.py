@@ -135,6 +135,7 @@ def linearise(
     definition = parse_definition(names, "linearisation", Path())
     obtain_consent(definition, trust=trust)
     require_names(definition)
+    from catalog.home import Home
     from catalog.open_home import open_home
     from jobs.cli.run import runner_of
     from jobs.linearisation import (
@@ -146,15 +147,20 @@ def linearise(
     from jobs.scan.interruption import termination_interrupts
 
     runner = runner_of(options)
+    if plan:
+        here = Home(home.absolute()).signatures.is_file()
+        opened = open_home(home, create=False) if here else None
+        planned = planned_linearisations(opened, declared)
+        say(_summary(planned))
+        table.write(linearisation_table(planned))
+        return
     opened = open_home(home, create=True)
     planned = planned_linearisations(opened, declared)
     say(_summary(planned))
-    if plan:
-        table.write(linearisation_table(planned))
-        return
     with termination_interrupts():
         failed = run_linearisations(opened, planned, runner, _Progress(planned))
-    table.write(linearisation_table(linearisations(opened, [each.job for each in planned])))
+    jobs, lost = [each.job for each in planned], [job.run_id for job, _ in failed]
+    table.write(linearisation_table(linearisations(opened, jobs, lost)))
     for job, failure in failed:
         complain(f"{job.title}: {failure.stage}: {failure.message}", failure.hint)
     if failed:

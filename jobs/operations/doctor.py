@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from survey import SurveyError
 from survey.text import counted, format_bytes
+
+if TYPE_CHECKING:
+    from catalog.home import Home
 
 #: Free disk below which a scan may not finish, in bytes.
 LITTLE_DISK_BYTES = 2 * 10**9
@@ -53,12 +56,8 @@ def checkup(home: Path) -> list[Finding]:
 
 
 def _home(home: Path) -> Iterator[Finding]:
-    from catalog.home import REPAIR_HINT, Home, segment_paths
+    from catalog.home import Home, segment_paths
     from catalog.open_home import open_home
-    from catalog.registry.registry import Registry
-    from catalog.registry.repair import registry_damage
-    from catalog.store.reader import query
-    from catalog.store.repair import store_damage
     from catalog.store.writer_lock import writing_process
 
     if not Home(home.absolute()).signatures.is_file():
@@ -74,20 +73,7 @@ def _home(home: Path) -> Iterator[Finding]:
         hint = "queries work; to measure, check the permissions or pass --home with another one"
         yield Finding("home", "attention", f"{opened.path} cannot be written", hint)
     writer = writing_process(opened)
-    # A store that a scan writes, or that this user may not, is opened and not read through.
-    readable = writer is None and os.access(opened.signatures, os.R_OK | os.W_OK)
-    if readable and (damage := store_damage(opened.signatures)):
-        yield Finding("signatures", "broken", f"{opened.signatures}: {damage}", REPAIR_HINT)
-    else:
-        runs = query(opened, "SELECT count(*) AS runs FROM runs").column("runs")[0].as_py()
-        yield Finding("signatures", "ok", f"{opened.signatures}: {counted(runs, 'run')}")
-    if opened.registry_url is None and (damage := registry_damage(opened)):
-        yield Finding("registry", "broken", f"{opened.registry}: {damage}", REPAIR_HINT)
-    else:
-        with Registry(opened) as registry:
-            jobs = registry.jobs()
-        where = opened.registry_url or opened.registry
-        yield Finding("registry", "ok", f"{where}: {counted(len(jobs), 'job')}")
+    yield from _stores(opened, busy=writer is not None)
     yield Finding("caches", "ok", f"{opened.cache}: {format_bytes(_bytes_below(opened.cache))}")
     waiting = len(segment_paths(opened.spool))
     if writer:
@@ -98,6 +84,29 @@ def _home(home: Path) -> Iterator[Finding]:
         yield Finding("spool", "attention", f"not merged yet: {segments}", hint)
     else:
         yield Finding("spool", "ok", "nothing waits")
+
+
+def _stores(home: Home, *, busy: bool) -> Iterator[Finding]:
+    from catalog.home import REPAIR_HINT
+    from catalog.registry.registry import Registry
+    from catalog.registry.repair import registry_damage
+    from catalog.store.reader import query
+    from catalog.store.repair import store_damage
+
+    # A store that a scan writes, or that this user may not, is opened and not read through.
+    readable = not busy and os.access(home.signatures, os.R_OK | os.W_OK)
+    if readable and (damage := store_damage(home.signatures)):
+        yield Finding("signatures", "broken", f"{home.signatures}: {damage}", REPAIR_HINT)
+    else:
+        runs = query(home, "SELECT count(*) AS runs FROM runs").column("runs")[0].as_py()
+        yield Finding("signatures", "ok", f"{home.signatures}: {counted(runs, 'run')}")
+    if home.registry_url is None and (damage := registry_damage(home)):
+        yield Finding("registry", "broken", f"{home.registry}: {damage}", REPAIR_HINT)
+    else:
+        with Registry(home) as registry:
+            jobs = registry.jobs()
+        where = home.registry_url or home.registry
+        yield Finding("registry", "ok", f"{where}: {counted(len(jobs), 'job')}")
 
 
 def _bytes_below(folder: Path) -> int:

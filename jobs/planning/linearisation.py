@@ -121,10 +121,11 @@ class LinearisationSweep:
                 "early linearisations begin with initial weights, and a checkpoint is named",
                 hint="leave --checkpoint out, or ask for --beginning late alone",
             )
-        if self.train == self.heldout:
+        if _share_images(self.train, self.heldout):
             raise SettingsError(
-                f"networks would be judged by the images they are trained on: {self.train}",
-                hint="name other images with --heldout",
+                f"networks would be judged by images they are trained on: {self.train} and"
+                f" {self.heldout} share some",
+                hint="name other images with --train or --heldout",
             )
         jobs: dict[str, LinearisationJob] = {}
         for model, seed in itertools.product(self.models, self.seeds):
@@ -188,3 +189,9 @@ def _require_labels(job: Job, holdings: Holdings) -> None:
             " a label to train or judge with",
             hint="name a dataset with labels, whose classes are the network's outputs",
         )
+
+
+def _share_images(one: str, other: str) -> bool:
+    """Return whether two names are of one dataset, or of a dataset and its part."""
+    first, second = (name.partition("[")[0] + ":" for name in (one, other))
+    return first.startswith(second) or second.startswith(first)

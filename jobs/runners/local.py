@@ -35,11 +35,12 @@ class LocalRunner:
         import torch
 
         options = options or RunnerOptions()
-        if options.address is not None or options.workers not in (None, 1):
-            raise SettingsError(
-                "--runner local has one worker and takes no --address",
-                hint="leave --workers and --address out, or use --runner ray",
-            )
+        if options.address is not None:
+            reason = "--runner local takes no --address"
+            raise SettingsError(reason, hint="leave it out, or use --runner ray")
+        if options.workers not in (None, 1):
+            reason = f"--runner local has one worker, and --workers is {options.workers}"
+            raise SettingsError(reason, hint="leave it out, or use --runner ray")
         here = Machine("here", local_cores(), torch.cuda.device_count(), local_memory())
         self.machines: Sequence[Machine] = [here]
         self.devices: Devices = choose_devices(

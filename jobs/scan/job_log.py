@@ -7,7 +7,7 @@ from pathlib import Path
 
 from catalog.store.records import BatchRecord, NetworkRecord
 from jobs.runners.events import Event, Failed, Finished, Halved, Lost, Skipped, Started
-from survey import StoreError
+from survey import SettingsError, StoreError
 from survey.text import counted, format_duration, printable
 
 
@@ -21,16 +21,22 @@ def read_log(folder: Path, run_id: str) -> str:
 
     Raises
     ------
-    StoreError
+    SettingsError
         If there is none: no attempt at the job began.
+    StoreError
+        If it cannot be read.
     """
+    if not log_path(folder, run_id).exists():
+        raise SettingsError(
+            f"there is no log of run {run_id}", hint="a log begins with a job's first attempt"
+        )
     try:
         # A loss of power may have cut a character.
         return log_path(folder, run_id).read_text("utf-8", errors="replace").rstrip("\n")
     except OSError as error:
         raise StoreError(
-            f"there is no log of run {run_id}: {error.strerror}",
-            hint="a log begins with a job's first attempt",
+            f"the log of run {run_id} cannot be read: {error.strerror}",
+            hint=f"check the permissions of {folder}",
         ) from None
 
 

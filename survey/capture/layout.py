@@ -241,6 +241,15 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     return held
 
 
+def tensors_of_output(output: Any) -> list[torch.Tensor]:
+    """Return the tensors of what a network returned, which may be a plain object of its own."""
+    if isinstance(output, (torch.Tensor, dict, tuple, list)):
+        return tensors_in(output)
+    fields = getattr(type(output), "__dataclass_fields__", None)
+    held = getattr(output, "__dict__", {}) if fields is None else fields
+    return tensors_in([getattr(output, name) for name in held])
+
+
 #: Calls that take only the shape and type of the tensor they are given.
 _FROM_DATA = named("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer")
 _BLANKS = named(

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from survey.capture.axis_origins import named
-from survey.capture.layout import CONSTANT, MARK, layout_of, tensors_in
+from survey.capture.layout import CONSTANT, MARK, layout_of, tensors_in, tensors_of_output
 
 _LINEAGE = f"{MARK}_lineage"
 
@@ -146,7 +146,7 @@ class Descent:
     def gates(self, output: Any) -> int:
         """Return the mask of all gates, given the network's output."""
         reached, main = 0, 0
-        for tensor in tensors_in(output):
+        for tensor in tensors_of_output(output):
             lineage = self._of(tensor) or ORIGIN
             reached |= lineage.through
             main |= lineage.main

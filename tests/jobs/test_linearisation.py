@@ -266,6 +266,9 @@ def test_bad_input_is_refused_before_anything_is_trained(home: Home) -> None:
         sweep(checkpoint="bundled", beginnings=["early"]).jobs(holdings)
     with pytest.raises(SettingsError, match="trained on"):
         sweep(heldout=FEW["train"]).jobs(holdings)
+    for train, heldout in (("digits", "digits:heldout"), ("digits:train[:9]", "digits:train[:8]")):
+        with pytest.raises(SettingsError, match="share"):
+            sweep(train=train, heldout=heldout).jobs(holdings)
     for wrong in (("--omega", "-1"), ("--beginning", "soon"), ("--epochs", "0"), ("--seed", "-1")):
         ended = survey("linearise", *wrong, "--runner", "local", home=home.path, code=2)
         assert wrong[1] in ended.stderr

@@ -20,6 +20,7 @@ from survey import (
     SiteScore,
     measure,
     measure_batches,
+    measure_network,
 )
 from survey.settings import Pooling
 from tests.survey.nets import NETS, Net, build
@@ -206,7 +207,15 @@ def test_too_few_images_are_an_error_that_names_the_setting(images: int, message
         list(measure(net, [], SETTINGS))
 
 
+def test_images_of_two_sizes_are_an_error() -> None:
+    net = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.ReLU())
+    with pytest.raises(InputError, match="of one size"):
+        list(measure(net, [torch.rand(7, 3, 8, 8), torch.rand(7, 3, 9, 9)], SETTINGS))
+
+
 def test_a_name_is_no_network() -> None:
+    with pytest.raises(InputError, match="not a str"):
+        measure_network("resnet18", (3, 8, 8), "path_length")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="not a str"):
         next(measure("resnet18", [torch.zeros(4, 3)]))  # type: ignore[arg-type]
 

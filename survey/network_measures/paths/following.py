@@ -16,7 +16,7 @@ import torch
 from survey.capture.axes import Axes, Axis
 from survey.capture.axis_origins import named
 from survey.capture.expressions import depends
-from survey.capture.layout import CONSTANT, MARK, layout_of, tensors_in
+from survey.capture.layout import CONSTANT, MARK, layout_of, tensors_in, tensors_of_output
 from survey.capture.pooling import spread
 from survey.network_measures.paths.contractions import dense
 from survey.network_measures.paths.counts import Paths, absent, concatenated, joined, origin
@@ -134,7 +134,10 @@ class PathFollowing:
         Unfollowed
             If they are not known, or none leads there.
         """
-        traces = [self._trace(tensor) for tensor in tensors_in(output) if depends(tensor)]
+        returned = tensors_of_output(output)
+        if not returned:
+            raise Unfollowed(f"the network returns a {type(output).__name__} without any tensor")
+        traces = [self._trace(tensor) for tensor in returned if depends(tensor)]
         parts = [trace.paths for trace in traces]
         if not parts:
             raise Unfollowed("what the network returns does not depend on the input")

@@ -26,6 +26,7 @@ from jobs.runners.images import normalise
 from jobs.runners.task import Shard, Task
 from jobs.runners.worker import run_task
 from jobs.scan.job_log import append, described, read_log
+from survey.errors import SettingsError
 from survey.score_queue import Overlap
 from survey.stopping import Spread
 from tests.jobs import jobs as made
@@ -342,6 +343,8 @@ def test_whatever_a_network_raises_is_a_failure_that_stores_and_logs_can_hold(
     append(tmp_path, "r", described(failed))
     append(tmp_path, "r", "lost: bad\udcff.png")
     assert r"lost: bad\udcff.png" in read_log(tmp_path, "r")
+    with pytest.raises(SettingsError, match="no log"):
+        read_log(tmp_path, "other")
 
 
 def test_normalising_is_torchvisions(tmp_path):

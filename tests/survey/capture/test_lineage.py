@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch import nn
 from torch.nn import functional
 from torchvision.ops import SqueezeExcitation
 
+from survey import measure_network
 from survey.capture.forward import Capture
 
 Function = Callable[[torch.Tensor], object]
@@ -191,6 +194,26 @@ def test_what_is_hidden_from_torch_makes_no_gates() -> None:
     # than what ran before.
     assert [role for _, _, role in sites(hidden)] == ["m"] * 5
     assert [depth for _, depth, _ in sites(hidden)] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("kept", ["tensor", "dataclass", "object"])
+def test_a_network_may_return_an_object_of_its_own(kept: str) -> None:
+    @dataclass
+    class Output:
+        logits: torch.Tensor
+        name: str = "x"
+
+    module = SqueezeExcitation(4, 2)
+
+    def function(images: torch.Tensor) -> object:
+        logits = module(images)
+        made = {"dataclass": Output, "object": SimpleNamespace}
+        return logits if kept == "tensor" else made[kept](logits=logits)
+
+    assert [role for _, _, role in sites(function, module)] == ["g", "g"]
+    score = measure_network(Graph(function, module), (4, 6, 6), "path_length")["path_length"]
+    assert (score.value, score.reason) != (None, None)
+    assert "does not depend on the input" not in (score.reason or "")
 
 
 def test_squeeze_excite_modules_are_two_gates() -> None:
