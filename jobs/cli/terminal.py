@@ -25,7 +25,18 @@ def say(*lines: str, err: bool = True) -> None:
         Whether to write to standard error.
     """
     for line in lines:
-        typer.echo(printable(line), err=err)
+        _echo(printable(line), err=err)
+
+
+def _echo(line: str, *, err: bool) -> None:
+    try:
+        typer.echo(line, err=err)
+    except BrokenPipeError:
+        if not err:
+            raise
+        from jobs.unread_stream import discard_standard_error
+
+        discard_standard_error()
 
 
 def complain(message: str, hint: str | None, *, lines: bool = False) -> None:
@@ -42,7 +53,7 @@ def complain(message: str, hint: str | None, *, lines: bool = False) -> None:
     """
     parts = message.split("\n") if lines else [message]
     text = "\n".join(shortened(part, _LONGEST_LINE) for part in parts)
-    typer.secho(f"error: {text}", err=True, fg=typer.colors.RED)
+    _echo(typer.style(f"error: {text}", fg=typer.colors.RED), err=True)
     if hint:
         say(shortened(f"hint: {hint}", _LONGEST_LINE))
 

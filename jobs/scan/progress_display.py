@@ -36,6 +36,7 @@ from jobs.runners.events import (
 )
 from jobs.scan.reporter import Reporter
 from jobs.scan.title_line import TitleLine
+from jobs.unread_stream import ErrorConsole
 from survey.text import counted, format_bytes, format_duration, printable
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ PLAIN_INTERVAL_SECONDS = 10.0
 @contextlib.contextmanager
 def progress_reporter(console: Console | None = None) -> Iterator[Reporter]:
     """Yield bars if the console, by default standard error, is a terminal; else plain lines."""
-    console = console or Console(stderr=True, highlight=False, markup=False)
+    console = console or ErrorConsole()
     if not console.is_terminal:
         yield _Lines(console)
         return
@@ -63,7 +64,7 @@ def progress_reporter(console: Console | None = None) -> Iterator[Reporter]:
 
 def watched(what: str, items: Sequence[_Item]) -> Iterator[_Item]:
     """Yield items under a bar that disappears at the end; without one off a terminal."""
-    console = Console(stderr=True, highlight=False, markup=False)
+    console = ErrorConsole()
     if not console.is_terminal:
         yield from items
         return

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import io
 import logging
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -84,3 +86,21 @@ def test_commands_write_through_one_door() -> None:
             if isinstance(each, ast.Attribute) and each.attr in ("echo", "secho", "print_exception")
         ]
     assert not others
+
+
+@pytest.mark.slow(seconds=8)
+def test_a_scan_goes_on_when_nobody_reads_its_progress(tmp_path: Path) -> None:
+    options = ("--home", tmp_path / "home", "run", "-m", "small:cifar_resnet8", "--runner", "local")
+    checkpoints = [part for seed in range(4) for part in ("-c", f"init:{seed}")]
+    command = [sys.executable, "-m", "jobs.cli.main", *map(str, options), *checkpoints]
+    with subprocess.Popen(
+        [*command, "--limit", "32", "--images-per-score", "32"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        assert process.stdout is not None
+        process.stderr.readline()
+        process.stderr.close()
+        written = process.stdout.read()
+    assert process.returncode == 0
+    assert written.count(" done ") == 4

@@ -1,0 +1,30 @@
+"""Standard error that nobody reads any more, such as after ``2> >(head -1)``."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rich.console import Console
+
+
+def discard_standard_error() -> None:
+    """Have everything that is written to standard error go nowhere from here on."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stderr.fileno())
+    os.close(nowhere)
+
+
+class ErrorConsole(Console):
+    """A console on standard error, which goes on in silence once nobody reads it.
+
+    What it shows is beside the work: that must not end with its reader.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(stderr=True, highlight=False, markup=False)
+
+    def on_broken_pipe(self) -> None:
+        """Go on in silence."""
+        self.quiet = True
+        discard_standard_error()
