@@ -220,7 +220,7 @@ def _require_int(name: str, value: object, least: int) -> None:
             hint=f"a score compares distributions of images: set {name} to {USUAL_IMAGES} or so, or"
             " to 'auto'"
             if name == "images_per_score"
-            else "or 'auto'"
+            else f"set micro_batch to {PROCESSOR_PASS} or so, or to 'auto'"
             if name == "micro_batch"
             else None,
         )

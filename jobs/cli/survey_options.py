@@ -11,7 +11,12 @@ import typer
 
 from analysis.option_fields import option
 from survey.errors import SettingsError
-from survey.settings import MeasureSettings
+from survey.settings import (
+    ACCELERATOR_PASS,
+    FEWEST_BATCHES,
+    PROCESSOR_PASS,
+    MeasureSettings,
+)
 from survey.text import counted
 
 if TYPE_CHECKING:
@@ -99,7 +104,9 @@ class SurveyOptions(ModelOptions):
         "images_per_score", "Images in one score; auto: as many as the network's widest site needs."
     )
     micro_batch: str | None = _setting(
-        "micro_batch", "Images in one forward pass; auto: 64 on a processor, 512 on a GPU."
+        "micro_batch",
+        f"Images in one forward pass; auto: {PROCESSOR_PASS} on a processor, {ACCELERATOR_PASS} on"
+        " a GPU.",
     )
     shrinkage: str | None = _setting("shrinkage", "Covariance estimator: ledoit-wolf or none.")
     ridge: str | None = _setting("ridge", "What is added to variances: relative or absolute.")
@@ -125,7 +132,8 @@ class SurveyOptions(ModelOptions):
         none="none: all images are measured",
     )
     least_batches: int | None = _setting(
-        "least_batches", "Batches to measure before --precision counts, not below 10."
+        "least_batches",
+        f"Batches to measure before --precision counts, not below {FEWEST_BATCHES}.",
     )
     remeasure: list[str] | None = option(
         None,
