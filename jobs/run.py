@@ -43,7 +43,7 @@ from jobs.scan.job_progress import JobProgress
 from jobs.scan.progress_file import ProgressFile
 from jobs.scan.recorder import Recorder
 from jobs.scan.reporter import Reporter
-from jobs.scan.run_updates import update_runs
+from jobs.scan.run_updates import note_cancelled, update_runs
 from survey import CatalogError
 
 
@@ -142,7 +142,7 @@ def _measure(
         reporter.planned(plan)
         for note in (*notes(plan.misfits), *copies_lines(plan.copies)):
             reporter.warned(note)
-        update_runs(home, writer, plan, states, reporter)
+        update_runs(home, writer, registry, plan, states, reporter)
         if not plan.todo:
             return Outcome(plan, (), ())
         with runner:
@@ -167,6 +167,7 @@ def _measure(
                 raise_if_interrupted()
                 for event in dispatcher.handle(events):
                     reporter.event(dispatcher.job(event.run_id), event)
+        note_cancelled(home, writer, dispatcher.cancelled)
     done, failed = tuple(dispatcher.done), tuple(dispatcher.failed)
     present = (dispatcher.replaced.get(job.run_id, job) for job in plan.jobs)
     plan = dataclasses.replace(plan, jobs=tuple({job.key: job for job in present}.values()))

@@ -53,6 +53,7 @@ class MetricCorrelations(Answer):
     columns = (
         *("name", TableColumn("dataset", varying=True), "metric", "n"),
         *(TableColumn("families", terminal=None), "n_effective", "pearson", "std"),
+        TableColumn("family_mean", "mean of families", varying=True),
         *("low", "high", TableColumn("p", form=probability, terminal=None)),
         TableColumn("p_corrected", "", probability, "Holm's over the table's tests", "p"),
         *("q", "reason"),
@@ -176,7 +177,7 @@ class AccuracyRegressions(Answer):
     )
 
     permutations: int = option(
-        9999, "Number of permutations that are drawn.", minimum=1, maximum=100_000
+        9999, "Number of permutations drawn where not all are tried.", minimum=1, maximum=100_000
     )
     seed: int = option(0, "Seed of the permutations.", minimum=0, maximum=LARGEST_SEED)
     all_predictors: bool = option(False, "All predictors, not only the best.", flags=("--all",))

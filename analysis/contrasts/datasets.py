@@ -123,8 +123,8 @@ def dataset_summary(deviations: pd.DataFrame, *, untrained: bool | None = None) 
     require_columns(deviations, needed, "dataset_deviations(signatures)")
     rows = []
     every = deviations.attrs.get("untrained") if untrained is None else untrained
-    counted = deviations if every else deviations[trained(deviations["checkpoint"])]
-    for (dataset, reference), runs in counted.groupby(["dataset", "reference"]):
+    counting = _counted(deviations, untrained=bool(every))
+    for (dataset, reference), runs in counting.groupby(["dataset", "reference"]):
         models = runs.groupby(["source", "architecture"])[["dtw", "euclidean"]].mean()
         row: Row = {"dataset": dataset, "reference": reference}
         row |= {"n": models["dtw"].count(), "n_euclidean": models["euclidean"].count()}
@@ -175,13 +175,14 @@ def datasets_finding(deviations: pd.DataFrame, measure: Measure = "dtw") -> str:
     )
 
 
+def _counted(deviations: pd.DataFrame, *, untrained: bool) -> pd.DataFrame:
+    """Return the rows that count in means: without random weights, unless these do."""
+    return deviations if untrained else deviations[trained(deviations["checkpoint"])]
+
+
 def _on_all(deviations: pd.DataFrame, measure: Measure) -> pd.DataFrame:
     """Return the rows of architectures that have a deviation on every dataset of any."""
-    counts = (
-        deviations
-        if deviations.attrs.get("untrained")
-        else deviations[trained(deviations["checkpoint"])]
-    )
+    counts = _counted(deviations, untrained=bool(deviations.attrs.get("untrained")))
     known = counts[counts[measure].notna()]
     datasets = known.groupby(["source", "architecture"])["dataset"].transform("nunique")
     return known[datasets == known["dataset"].nunique()]

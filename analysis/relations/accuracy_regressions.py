@@ -55,7 +55,7 @@ def regressions(
         ``reported_top1``, ``depth``, ``parameters`` and ``gflops``. Runs without a group, without a
         signature, or of random weights (``init:...``) have no part in this.
     permutations : int
-        How many permutations of the accuracies to draw.
+        How many permutations of the accuracies to draw where not all are tried.
     seed : int
         Seed of the drawing.
     accuracy : {"measured", "reported"}

@@ -38,7 +38,9 @@ COLUMNS = {
     **dict.fromkeys(("level", "name", "family", "dataset", "metric"), "str"),
     **dict.fromkeys(("n", "families"), "int64"),
     "n_effective": "float64",
-    **dict.fromkeys(("pearson", "std", "low", "high", "p", "p_corrected", "q"), "float64"),
+    **dict.fromkeys(
+        ("pearson", "std", "family_mean", "low", "high", "p", "p_corrected", "q"), "float64"
+    ),
     "reason": "str",
 }
 
@@ -85,12 +87,14 @@ def correlations(
         ``n_effective`` (how many independent sites those of a model are worth; see
         ``analysis.statistics.effective_size``), ``pearson`` (of a family or of all: the mean over
         its architectures on that dataset, of which each counts once, with the mean over its
-        checkpoints), ``std`` (sample deviation over the architectures), ``low`` and ``high`` (95 %
-        interval: of a model ``analysis.statistics.correlation_interval``, of a family Student's t
-        over its architectures, of all Student's t over the means of families, of which each counts
-        once), ``p`` (two-sided, against 0), ``p_corrected`` (Holm's correction
-        [1]_ over all tests of the level), ``q`` (false discovery rate over the same; see
-        ``analysis.statistics.p_values``), ``reason`` (why something is blank; empty if nothing is).
+        checkpoints), ``std`` (sample deviation over the architectures), ``family_mean`` (of all,
+        the mean over families, of which each counts once with the mean over its architectures),
+        ``low`` and ``high`` (95 % interval: of a model
+        ``analysis.statistics.correlation_interval``, of a family Student's t over its
+        architectures, of all, and of ``family_mean``, Student's t over the means of families),
+        ``p`` (two-sided, against 0), ``p_corrected`` (Holm's correction [1]_ over all tests of the
+        level), ``q`` (false discovery rate over the same; see ``analysis.statistics.p_values``),
+        ``reason`` (why something is blank; empty if nothing is).
 
     Raises
     ------
@@ -242,7 +246,8 @@ def _mean_rows(
     """Return the mean over each family, or over all, on each dataset by itself."""
     members = models.assign(name=models["family"] if by == "family" else "all")
     families = models["family"].astype("object")
-    members["unit"] = families.where(families != "", models["architecture"].astype("object"))
+    alone = models["source"].astype(str) + ":" + models["architecture"].astype(str)
+    members["unit"] = families.where(families != "", alone)
     members = members[members["name"] != ""]
     known = members[members["counts"] & members["pearson"].notna()]
     # Each architecture counts once, with the mean over its checkpoints.
@@ -269,6 +274,8 @@ def mean_numbers(values: pd.Series[float], by: Literal["family", "all"]) -> Row:
     if n == 1:
         return row | {"reason": "one architecture: no deviation, interval or test"}
     row["std"] = float(values.std())
+    if by == "all":
+        row["family_mean"] = float(families.mean())
     if by == "all" and len(families) == 1:
         return row | {"reason": "one family: no interval or test"}
     return row | _tested(np.asarray(families if by == "all" else values, float))

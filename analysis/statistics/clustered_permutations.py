@@ -42,7 +42,7 @@ def permuted_by_group(values: Floats, groups: ArrayLike, permutations: int, seed
         The group of each.
     permutations : int
         How many to draw. Where there is one group, or one number a group, all are taken of eight
-        numbers or fewer.
+        numbers or fewer. Numbers without a group are one.
     seed : int
         Seed of the drawing.
 
@@ -51,7 +51,7 @@ def permuted_by_group(values: Floats, groups: ArrayLike, permutations: int, seed
     .. [1] A. M. Winkler, M. A. Webster, D. Vidaurre, T. E. Nichols and S. M. Smith, "Multi-level
        block permutation", NeuroImage 123 (2015), doi:10.1016/j.neuroimage.2015.05.092.
     """
-    group, names = pd.factorize(np.asarray(groups))
+    group, names = pd.factorize(np.asarray(groups), use_na_sentinel=False)
     if len(names) in (1, len(values)) and len(values) <= MOST_ORDERED:
         return Permuted(values[all_orders(len(values))], exact=True)
     rng = np.random.default_rng(seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from itertools import permutations as every_order
 
 import numpy as np
@@ -56,9 +57,12 @@ def require_permutations(permutations: int) -> None:
         )
 
 
+@functools.cache
 def all_orders(n: int) -> Integers:
     """Return all orders of n numbers, shape (n!, n)."""
-    return np.array(list(every_order(range(n))), np.int64)
+    orders = np.array(list(every_order(range(n))), np.int64)
+    orders.setflags(write=False)
+    return orders
 
 
 def signs_p(differences: Floats) -> float:

@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike
 from analysis.statistics.p_values import SIGNIFICANT
 from analysis.text import chance, number
 
-#: Permutations that are drawn, and their seed.
-_PERMUTATIONS, _SEED = 1999, 0
+#: Permutations that are drawn, with groups and without, and their seed: those without take no time,
+#: and their p may be multiplied by a number of trends.
+_WITH_GROUPS, _ALONE, _SEED = 1999, 49_999, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +56,16 @@ class Trend:
         n = len(values)
         first, second = (rankdata(np.asarray(each, float)) - (n + 1) / 2 for each in (x, values))
         size = float(np.linalg.norm(first) * np.linalg.norm(second))
-        if size == 0:
+        if not size > 0:
             return cls(np.nan, np.nan, n)
         rho = float(first @ second) / size
-        alone = range(n) if groups is None else groups
-        permuted = permuted_by_group(values, alone, _PERMUTATIONS, _SEED)
-        # Rounding in the means of groups is not to part equal values.
-        moved = rankdata(permuted.values.round(12), axis=1) - (n + 1) / 2
+        if groups is None:
+            permuted = permuted_by_group(second, range(n), _ALONE, _SEED)
+            moved = permuted.values
+        else:
+            permuted = permuted_by_group(values, groups, _WITH_GROUPS, _SEED)
+            # Rounding in the means of groups is not to part equal values.
+            moved = rankdata(permuted.values.round(12), axis=1) - (n + 1) / 2
         lengths = np.linalg.norm(moved, axis=1) * np.linalg.norm(first)
         sizes = np.abs(moved @ first) / np.where(lengths > 0, lengths, np.inf)
         return cls(rho, min(1.0, permuted.p(abs(rho), sizes) * tests), n)

@@ -107,6 +107,14 @@ class Registry:
         with self._database.transaction() as connection:
             return connection.execute(newest).scalar()
 
+    def bases(self, job_key: str) -> set[str]:
+        """Return the folders from which surveys that asked for a job started."""
+        asked = (
+            select(SURVEYS.c.definition).join(SURVEY_JOBS).where(SURVEY_JOBS.c.job_key == job_key)
+        )
+        with self._database.transaction() as connection:
+            return {str(row.definition.get("base")) for row in connection.execute(asked)}
+
     def set_states(
         self, keys: Collection[str], state: JobState, among: Collection[JobState]
     ) -> None:

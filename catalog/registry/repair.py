@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from catalog.files import replacing_damaged
 from catalog.home import Home
@@ -55,11 +56,33 @@ def registry_damage(home: Home) -> str | None:
         return "it is missing"
     with _copy(home.registry) as connection:
         try:
-            ((result, *_), *_) = connection.execute("PRAGMA integrity_check(1)").fetchall()
-            connection.execute("SELECT version_num FROM alembic_version").fetchall()
+            return _integrity(connection)
         except sqlite3.Error as error:
             return str(error)
-    return None if result == "ok" else str(result).splitlines()[0]
+
+
+def damage_in_use(home: Home) -> str | None:
+    """Return what keeps the registry's file from being read, which others may be writing.
+
+    SQLite looks at it as it is at one moment, where ``registry_damage`` would copy half a commit.
+    """
+    place = f"file:{quote(str(home.registry))}?mode=ro"
+    try:
+        with closing(sqlite3.connect(place, uri=True)) as connection:
+            return _integrity(connection)
+    except sqlite3.OperationalError:
+        # Busy, or on a disk where SQLite cannot keep what it needs beside it.
+        return None
+    except sqlite3.Error as error:
+        return str(error)
+
+
+def _integrity(connection: sqlite3.Connection) -> str | None:
+    """Return the first damage that SQLite sees."""
+    ((result, *_), *_) = connection.execute("PRAGMA integrity_check(1)").fetchall()
+    connection.execute("SELECT version_num FROM alembic_version").fetchall()
+    lines = (line for line in str(result).splitlines() if not line.startswith("***"))
+    return None if result == "ok" else next(lines, str(result))
 
 
 def repair_registry(home: Home, damage: str, runs: list[Mapping[str, Any]]) -> RegistryRepair:

@@ -220,8 +220,21 @@ def run_row(home: Home, prefix: str) -> RunRecord:
             f"{prefix!r} begins the ids of {len(matches)} runs: {shown}",
             hint="give more of the id",
         )
-    names = {name: tuple(matches[0][name] or ()) for name in ("skipped_names", "dropped_keys")}
-    return RunRecord(**{**matches[0], **names})
+    return _record(matches[0])
+
+
+def run_rows(home: Home, run_ids: Collection[str]) -> dict[str, RunRecord]:
+    """Return the runs of some ids, by their ids."""
+    if not run_ids:
+        return {}
+    sql = "SELECT * FROM runs WHERE run_id IN (SELECT unnest($ids::VARCHAR[])) ORDER BY run_id"
+    rows = query(home, sql, {"ids": list(run_ids)}).to_pylist()
+    return {row["run_id"]: _record(row) for row in rows}
+
+
+def _record(row: Mapping[str, Any]) -> RunRecord:
+    names = {name: tuple(row[name] or ()) for name in ("skipped_names", "dropped_keys")}
+    return RunRecord(**{**row, **names})
 
 
 def result_of(

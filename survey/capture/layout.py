@@ -247,7 +247,7 @@ def tensors_of_output(output: Any) -> list[torch.Tensor]:
         return tensors_in(output)
     fields = getattr(type(output), "__dataclass_fields__", None)
     held = getattr(output, "__dict__", {}) if fields is None else fields
-    return tensors_in([getattr(output, name) for name in held])
+    return tensors_in([getattr(output, name, None) for name in held])
 
 
 #: Calls that take only the shape and type of the tensor they are given.

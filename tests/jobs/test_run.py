@@ -24,7 +24,7 @@ from catalog.registry.registry import Registry
 from catalog.registry.rows import JobRow
 from catalog.store.reader import query
 from jobs.operations.control import move_jobs
-from jobs.planning.definition import parse_definition
+from jobs.planning.definition import Definition, parse_definition
 from jobs.planning.worker_layout import Devices
 from jobs.run import run_survey
 from jobs.runners.base import TaskSource
@@ -250,13 +250,50 @@ def test_a_run_that_is_cancelled_between_scans_runs_no_more(tmp_path):
     assert asked(home, "SELECT status, batches FROM runs") == [{"status": "done", "batches": 8}]
 
 
+def test_a_begun_job_that_is_cancelled_before_its_turn_runs_no_more(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    monkeypatch.setattr("jobs.scan.dispatch.CANCEL_SECONDS", 0.0)
+
+    class Stopped(LocalRunner):
+        def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
+            yield from itertools.islice(LocalRunner.run(self, source), 3)
+            raise KeyboardInterrupt
+
+    class Cancelling(LocalRunner):
+        def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
+            move_jobs(open_home(home, create=False), "cancelled")
+            yield from LocalRunner.run(self, source)
+
+    with pytest.raises(KeyboardInterrupt):
+        scan(home, Stopped(ON_CPU))
+    assert len(scan(home, Cancelling(ON_CPU)).cancelled) == 1
+    (run,) = asked(home, "SELECT status, finished_at IS NULL AS open FROM runs")
+    assert run == {"status": "cancelled", "open": False}
+
+
+def test_files_of_other_folders_with_the_same_names_replace_nothing(tmp_path):
+    home, moments = tmp_path / "home", []
+    for turn, person in enumerate(("alice", "bob") * 2):
+        folder = tmp_path / person
+        folder.mkdir(exist_ok=True)
+        torch.manual_seed(turn % 2)
+        torch.save(find("small:cifar_resnet8")[0].build().state_dict(), folder / "best.pth")
+        choice = {"name": "small:cifar_resnet8", "checkpoints": ["file:best.pth"]}
+        values = {"models": [choice], "datasets": [{"name": "digits", "limit": 64}]}
+        survey = parse_definition(values | {"settings": {"images_per_score": 32}}, "t", folder)
+        run_survey(open_home(home, create=True), survey, LocalRunner(ON_CPU), Reporter())
+        moments.append(asked(home, "SELECT run_id, finished_at FROM runs ORDER BY ALL"))
+    # Those who come again measure nothing, and the newest stays the newest.
+    assert moments[1] == moments[2] == moments[3]
+
+
 def test_weights_that_were_put_back_are_the_newest_of_their_name_again(tmp_path):
     home, weights = tmp_path / "home", tmp_path / "current.pth"
     choice = {"name": "small:cifar_resnet8", "checkpoints": [f"file:{weights}"]}
     values = {"models": [choice], "datasets": [{"name": "digits", "limit": 64}]}
     survey = parse_definition(values | {"settings": {"images_per_score": 32}}, "t", tmp_path)
 
-    def measured(seed: int) -> str:
+    def measured(seed: int, survey: Definition = survey) -> str:
         torch.manual_seed(seed)
         torch.save(find("small:cifar_resnet8")[0].build().state_dict(), weights)
         opened = open_home(home, create=True)
@@ -273,6 +310,14 @@ def test_weights_that_were_put_back_are_the_newest_of_their_name_again(tmp_path)
     assert measured(0) == first
     assert drifted() == [(second, first)]
     assert measured(0) == first
+    # The same survey with an accuracy that is expected by now.
+    expected = {"name": "small:cifar_resnet8", "expect_top1": 0.9, **choice}
+    again = values | {"models": [expected], "settings": {"images_per_score": 32}}
+    assert measured(1) == second
+    assert measured(0, parse_definition(again, "t", tmp_path)) == first
+    (row,) = asked(home, f"SELECT expected_top1, suspicion FROM runs WHERE run_id = '{first}'")
+    assert row["expected_top1"] == 0.9
+    assert row["suspicion"]
     counts = "SELECT attempt, count(*) AS n FROM runs GROUP BY 1"
     assert asked(home, counts) == [{"attempt": 1, "n": 2}]
 

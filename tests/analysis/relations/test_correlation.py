@@ -74,6 +74,9 @@ def test_means_over_models_agree_with_scipy() -> None:
         assert row["pearson"] == pytest.approx(np.mean(each), abs=1e-12)
         assert row["std"] == pytest.approx(np.std(each, ddof=1), abs=1e-12)
         assert row["p"] == pytest.approx(theirs.pvalue, rel=1e-9)
+        middle = np.mean(each) if level == "family" else np.mean([np.mean(each[:4]), each[4]])
+        if level == "all":
+            assert row["family_mean"] == pytest.approx(middle, abs=1e-12)
         assert row["low"] == pytest.approx(max(interval.low, -1), abs=1e-12)
         assert row["high"] == pytest.approx(min(interval.high, 1), abs=1e-12)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import pytest
 from catalog.home import Home, segment_paths
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
+from catalog.registry.repair import damage_in_use
 from catalog.registry.rows import JobEntry
 from catalog.store import merged_segments
 from catalog.store import repair as store_repair
@@ -322,3 +325,24 @@ def test_the_doctor_reports_what_a_repair_would_mend(home: Home) -> None:
         file.seek((page - 1) * size)
         file.write(b"x" * size)
     assert states() | {"registry": "broken"} == states()
+
+
+def test_a_registry_that_others_write_is_whole(home: Home) -> None:
+    ended = threading.Event()
+
+    def write() -> None:
+        with sqlite3.connect(home.registry, timeout=30) as registry:
+            for number in itertools.count():
+                if ended.is_set():
+                    return
+                registry.execute("UPDATE jobs SET losses = ?, settings = ?", (number, "x" * 5000))
+                registry.commit()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        looks = [damage_in_use(home) for _ in range(200)]
+    finally:
+        ended.set()
+        thread.join()
+    assert set(looks) == {None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from types import SimpleNamespace
 
 import pytest
@@ -201,7 +201,8 @@ def test_a_network_may_return_an_object_of_its_own(kept: str) -> None:
     @dataclass
     class Output:
         logits: torch.Tensor
-        name: str = "x"
+        scale: InitVar[float] = 1.0
+        unset: str = field(init=False)
 
     module = SqueezeExcitation(4, 2)
 
