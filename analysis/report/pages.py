@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -184,9 +185,11 @@ def _missing_sentence(material: ReportMaterial) -> str:
         runs = counted(sites["run_id"].nunique(), "run")
         verb = "has" if len(sites) == 1 else "have"
         parts.append(f"{counted(len(sites), 'site')} of {runs} {verb} batches without a score")
-    unfinished = material.models[~material.models["status"].isin(["done", "failed"])]
-    if len(unfinished):
-        parts.append(f"{counted(len(unfinished), 'run')} interrupted or under way")
+    states = Counter(material.models["status"])
+    if running := states["running"]:
+        parts.append(f"{counted(running, 'run')} interrupted or under way")
+    if cancelled := states["cancelled"]:
+        parts.append(f"{counted(cancelled, 'run')} cancelled")
     suspect = int(material.models["suspicion"].notna().sum())
     if suspect:
         parts.append(f"{counted(suspect, 'run')} with an accuracy that was not expected")

@@ -608,3 +608,13 @@ def test_a_table_without_rows_has_its_first_column() -> None:
     frame, columns = pd.DataFrame({"a": []}), [TableColumn("a", "A")]
     empty = page_table(Table("t", "caption", frame, columns))
     assert (empty.rows, empty.numeric) == ((), (False,))
+
+
+def test_a_run_that_was_cancelled_is_not_under_way(tmp_path: Path) -> None:
+    new_home(place := tmp_path / "home")
+    store(place, "r0", curve(0, 7, 0.9), architecture="a")
+    store(place, "r1", [], status="cancelled", architecture="b", sites=None)
+    write_report(place, tmp_path / "report")
+    text = " ".join(Page(tmp_path / "report" / "index.html").text)
+    assert "1 run cancelled" in text
+    assert "under way" not in text
