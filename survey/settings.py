@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 from survey.errors import SettingsError, UnknownName
@@ -197,7 +198,9 @@ def _metric_names(value: object) -> tuple[str, ...] | None:
         raise SettingsError(
             f"metrics is {', '.join(sorted(kept)) or 'empty'}, must have affinity among them:"
             " status and precision are the affinity's",
-            hint="name it too: affinity,cka",
+            hint="did you mean affinity?"
+            if get_close_matches("affinity", kept)
+            else "name it too: affinity,cka",
         )
     return tuple(sorted(kept))
 

@@ -18,7 +18,7 @@ from survey.text import counted
 
 if TYPE_CHECKING:
     from catalog.home import Home
-    from catalog.registry.rows import JobState
+    from catalog.registry.rows import JobRow, JobState
 
 #: What ``survey tag`` shows of a run.
 _TAG_COLUMNS: dict[str, type[str | int | float]] = dict.fromkeys(
@@ -38,9 +38,12 @@ def retry(
         False, "Retry all jobs that failed, were parked or cancelled.", flags=("--all",)
     ),
     home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
 ) -> None:
     """Mark jobs that failed, were parked or cancelled for the next survey run to try again."""
-    if not _move(home, "todo", "to be tried again by the next survey run", runs, everything=all_):
+    moved = _moved(home, "todo", runs, everything=all_)
+    _report(moved, "todo", "to be tried again by the next survey run", table)
+    if not moved:
         say("nothing to try again: no job failed, was parked or cancelled")
 
 
@@ -50,9 +53,12 @@ def cancel(
     runs: list[str] | None = _runs(),
     all_: bool = option(False, "Cancel all jobs that wait or run.", flags=("--all",)),
     home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
 ) -> None:
     """Cancel jobs: a running scan stops their workers. Finished batches are kept."""
-    if not _move(home, "cancelled", "cancelled; survey retry undoes this", runs, everything=all_):
+    moved = _moved(home, "cancelled", runs, everything=all_)
+    _report(moved, "cancelled", "cancelled; survey retry undoes this", table)
+    if not moved:
         say("nothing to cancel: no job waits or runs")
 
 
@@ -61,6 +67,7 @@ def log(
     *,
     run: str = option(..., "Run id, or its beginning.", metavar="RUN", positional=True),
     home: HomeOption = DEFAULT_HOME,
+    table: TableOptions,
 ) -> None:
     """Print the log of one job: attempts, workers, batches, failures."""
     from catalog.open_home import open_home
@@ -68,7 +75,13 @@ def log(
     from jobs.scan.job_log import read_log
 
     opened = open_home(home, create=False)
-    say(*read_log(opened.logs, find_job(opened, run).run_id).split("\n"), err=False)
+    run_id = find_job(opened, run).run_id
+    lines = read_log(opened.logs, run_id).split("\n")
+    if table.format == "table":
+        say(*lines, err=False)
+    else:
+        rows = [{"run_id": run_id, "line": line} for line in lines]
+        emit_rows(rows, {"run_id": str, "line": str}, table.format)
 
 
 @verb
@@ -120,8 +133,8 @@ def tag(
         say(f"{counted(len(rows), 'run')} changed")
 
 
-def _move(home: Path, to: JobState, what: str, runs: list[str] | None, *, everything: bool) -> bool:
-    """Move jobs, or all of them, to another state, and return whether any changed."""
+def _moved(home: Path, to: JobState, runs: list[str] | None, *, everything: bool) -> list[JobRow]:
+    """Move jobs, or all of them, to another state, and return those that changed."""
     from catalog.open_home import open_home
     from jobs.operations.control import find_job, move_jobs
 
@@ -131,13 +144,20 @@ def _move(home: Path, to: JobState, what: str, runs: list[str] | None, *, everyt
             "both runs and --all were given" if runs else "no run was named",
             hint="name runs as survey status shows them, or pass --all",
         )
-    changed = move_jobs(opened, to, [find_job(opened, run) for run in runs] if runs else None)
-    for job in changed:
+    return move_jobs(opened, to, [find_job(opened, run) for run in runs] if runs else None)
+
+
+def _report(jobs: Sequence[JobRow], state: JobState, what: str, table: TableOptions) -> None:
+    """Write which jobs changed: lines to standard error, or a table where one is asked for."""
+    for job in jobs:
         title = f"{job.source}:{job.architecture} / {job.checkpoint} / {job.dataset}"
         say(f"{job.run_id} {title}")
-    if changed:
-        say(f"{counted(len(changed), 'job')} {what}")
-    return bool(changed)
+    if jobs:
+        say(f"{counted(len(jobs), 'job')} {what}")
+    if table.format != "table":
+        names = ("run_id", "source", "architecture", "checkpoint", "dataset")
+        rows = [{**{name: getattr(job, name) for name in names}, "state": state} for job in jobs]
+        emit_rows(rows, dict.fromkeys((*names, "state"), str), table.format)
 
 
 def _chosen(home: Home, names: Sequence[str], selection: Selection) -> list[str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -63,6 +64,9 @@ def test_nothing_to_move_is_said_so(registry, tmp_path):
     ended = command("cancel", "--all", home=home)
     assert f"{job().title}\n1 job cancelled; survey retry undoes this" in ended.stderr
     assert command("cancel", "--all", home=home).stderr.startswith("nothing to cancel")
+    (moved,) = json.loads(command("retry", "--all", "--json", home=home).stdout)
+    assert (moved["run_id"], moved["state"]) == (job().run_id, "todo")
+    assert json.loads(command("retry", "--all", "--json", home=home).stdout) == []
 
 
 def test_watching_ends_with_ctrl_c_and_no_error(tmp_path, monkeypatch):
