@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from analysis.answers.base import CURVE, DEPTHS, Answer, ColouredAnswer, Drawing
@@ -59,6 +60,7 @@ class MetricCorrelations(Answer):
         *("q", "reason"),
     )
     computed_by = "analysis.relations.metric_correlations:mean_correlations"
+    found_by = "analysis.relations.correlation_sentences:correlations_finding"
     figure = "correlation"
     needed = "pearson"
     source = (
@@ -106,9 +108,8 @@ class MetricCorrelations(Answer):
 
     def finding(self) -> str:
         """Return which metric correlates most with the affinity."""
-        from analysis.relations.correlation_sentences import correlations_finding
-
-        return correlations_finding(*self.drawn)
+        sentence: str = resolve_name(self.found_by)(*self.drawn)
+        return sentence
 
     def details(self) -> Sequence[str]:
         """Return the mean correlations over all architectures, and where those of models are."""

@@ -16,8 +16,9 @@ def load_libraries() -> None:
 
     for answer in ANSWERS:
         # One of several methods has a function for each.
-        if function := getattr(answer, "computed_by", ""):
-            resolve_name(function)
+        for function in (getattr(answer, name, "") for name in ("computed_by", "found_by")):
+            if function:
+                resolve_name(function)
     # What Arrow and pandas load on first use.
     frame = pa.Table.from_pandas(pa.table({"": [""]}).to_pandas()).to_pandas()
     frame.to_dict("records")

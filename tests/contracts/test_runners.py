@@ -21,7 +21,7 @@ class TestLocalRunner(RunnerContract):
 
     @pytest.mark.parametrize("options", [{"workers": 2}, {"address": "auto"}])
     def test_more_than_this_process_is_refused(self, options):
-        with pytest.raises(SettingsError, match="one worker"):
+        with pytest.raises(SettingsError, match="--runner local"):
             make_runner(RunnerOptions(runner="local", **options))
 
 

@@ -131,7 +131,7 @@ def test_a_job_retried_while_its_survey_runs_is_run_after_it(home, looked):
     with Registry(home) as registry:
         first = submit(registry, definition)
         holdings = Holdings(home, FileStore(home.files, offline=True), registry.hashes)
-        record_plan(registry, definition, make_plan(definition, {}, holdings, frozenset()))
+        record_plan(registry, definition, make_plan(definition, {}, holdings))
         (job,) = registry.jobs(first.survey_id)
         registry.set_states([job.key], "failed", ("todo",))
         running = take(registry.submissions, first, now, Pace())
