@@ -305,5 +305,7 @@ def test_networks_that_crash_hang_or_give_nan_do_not_end_a_scan(tmp_path):
     assert rows("SELECT DISTINCT measured_top1 FROM runs WHERE architecture LIKE '%nan'", home) == [
         {"measured_top1": 0.0}
     ]
-    again = survey_process("run", *models, "--images-per-score", "32", home=home, cwd=tmp_path)
+    again = survey_process(
+        *("run", *models, "--images-per-score", "32"), home=home, code=1, cwd=tmp_path
+    )
     assert "1 parked or cancelled" in again.stderr
