@@ -5,11 +5,10 @@ The command line's verbs and the report's pages are made from ``ANSWERS``.
 
 from __future__ import annotations
 
-from analysis.answers import clusters, contrasts, neighbours, paper_comparison, relations
+from analysis.answers import clusters, contrasts, neighbours, paper_comparison, relations, trend
 from analysis.answers.base import Answer
 from analysis.answers.drift import SignatureDrift
 from analysis.answers.network_measures import NetworkMeasures
-from analysis.answers.trend import AffinityTrends
 
 __all__ = ["ANSWERS", "Answer"]
 
@@ -20,8 +19,8 @@ ANSWERS: tuple[type[Answer], ...] = (
     *(clusters.SignatureDistances, neighbours.NearestNeighbours, neighbours.FamilyPredictions),
     *(neighbours.FamilyNovelty, relations.MetricCorrelations, paper_comparison.PaperCorrelations),
     *(relations.AccuracyRegressions, paper_comparison.PaperRegressions, NetworkMeasures),
-    *(relations.AffinityTimeline, AffinityTrends),
-    *(relations.AffinityDistributions, relations.AffinityByDepth),
+    *(trend.AffinityTimeline, trend.AffinityTrends),
+    *(relations.AffinityDistributions, trend.AffinityByDepth),
     *(contrasts.ShortcutContrast, contrasts.PlainTwins, contrasts.DatasetDeviations),
     *(contrasts.CheckpointRobustness, contrasts.TrainingShift, paper_comparison.PaperNumbers),
     SignatureDrift,

@@ -1,14 +1,14 @@
-"""Relations of the affinity to other metrics, accuracy, years and depth; its distributions."""
+"""Relations of the affinity to other metrics and accuracy; its distributions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from analysis.answers.base import CURVE, DEPTHS, Answer, ColouredAnswer, Drawing
+from analysis.answers.base import Answer
 from analysis.answers.columns import Table, TableColumn
 from analysis.choices import PAPER_METRICS, Accuracy, Level
 from analysis.option_fields import LARGEST_SEED, option
@@ -243,30 +243,6 @@ class AccuracyRegressions(Answer):
 
 
 @dataclass(frozen=True, eq=False)
-class AffinityTimeline(ColouredAnswer):
-    """List each model's lowest, median and highest affinity, oldest architectures first."""
-
-    name = command = page = figure = "timeline"
-    title = "Timeline"
-    caption = "Range of each model's affinity scores, oldest architecture first."
-    columns = ("model", "family", "family_group", "year", "lowest", "median", "highest", "sites")
-    unit = "the architecture, within families of them"
-    source = (*CURVE, "family_group", "year")
-    computed_by = "analysis.relations.timeline:timeline"
-    found_by = "analysis.relations.timeline:timeline_finding"
-
-    @property
-    def known(self) -> bool:
-        """Whether any year is known."""
-        return bool(self.rows["year"].notna().any())
-
-    def details(self) -> Sequence[str]:
-        """Return how many models have no known year."""
-        unknown = int(self.rows["year"].isna().sum())
-        return [f"{counted(unknown, 'model')} of unknown year."] if unknown else ()
-
-
-@dataclass(frozen=True, eq=False)
 class AffinityDistributions(Answer):
     """Whether the distribution of a model's scores has one mode or two."""
 
@@ -288,28 +264,3 @@ class AffinityDistributions(Answer):
     def drawn(self) -> Sequence[Any]:
         """The scores, and the statistics of their distributions."""
         return self.signatures, self.statistics
-
-
-@dataclass(frozen=True, eq=False)
-class AffinityByDepth(Answer):
-    """How the median affinity of a family's networks changes with their depth."""
-
-    name = page = "depth"
-    title = "Depth"
-    caption = "Networks of families with several depths, the shallowest first."
-    columns = ("model", "family", "sites", "median")
-    unit = "the architecture, of one family"
-    computed_by = "analysis.relations.network_depth:depths"
-    found_by = "analysis.relations.network_depth:depths_finding"
-    source = (*CURVE, *DEPTHS, "site_name", "activation", "affinity_std")
-
-    def drawings(self) -> Iterator[Drawing]:
-        """Yield a figure a family."""
-        from analysis.figures import depth_chart, model_rows
-
-        signatures = self.signatures
-        for place, (family, run_ids) in enumerate(self.rows.groupby("family")["run_id"], 1):
-            chart = partial(depth_chart, signatures, str(family))
-            rows = partial(model_rows, signatures[signatures["run_id"].isin(run_ids)])
-            # Numbered, as names may differ in what a file's name cannot hold.
-            yield Drawing(chart, rows, f"{self.name}-{place}-{family}", tuple(run_ids))

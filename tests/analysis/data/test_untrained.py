@@ -10,7 +10,7 @@ import pytest
 from analysis.answers.clusters import SignatureClusters
 from analysis.answers.contrasts import TrainingShift
 from analysis.answers.material import Material
-from analysis.answers.relations import AffinityByDepth, AffinityTimeline
+from analysis.answers.trend import AffinityByDepth, AffinityTimeline
 from analysis.contrasts.drift_between_runs import drift
 from analysis.data.frames import signatures
 from analysis.data.provenance import provenance_of

@@ -22,7 +22,7 @@ import vl_convert
 from analysis.answers.clusters import STABILITY_DRAWS, ClusterStability
 from analysis.answers.columns import Table, TableColumn
 from analysis.answers.material import Material
-from analysis.answers.relations import AffinityByDepth
+from analysis.answers.trend import AffinityByDepth
 from analysis.data.selection import Selection
 from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
 from analysis.report import Report, folder, page_drawings, write_report
