@@ -8,7 +8,7 @@ as they are.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -50,6 +50,25 @@ def first_names(names: Iterable[str], most: int = 4) -> str:
     """Return the first few of many names, such as ``a, b, ...``, each of them ``shortened``."""
     first = [shortened(name) for name in islice(names, most + 1)]
     return ", ".join(first[:most]) + (", ..." if len(first) > most else "")
+
+
+#: Most lines of a kind that are written one by one.
+MOST_LINES = 10
+
+
+def first_lines(lines: Sequence[str], singular: str, plural: str = "") -> list[str]:
+    """Return the first lines of many, and one that counts the others.
+
+    Parameters
+    ----------
+    lines : sequence of str
+        The lines.
+    singular, plural : str
+        What the last line says of the others after their number, such as ``more job is parked``.
+    """
+    more = len(lines) - MOST_LINES
+    rest = [counted(more, singular, plural)] if more > 0 else []
+    return [*lines[:MOST_LINES], *rest]
 
 
 def first_line(error: BaseException) -> str:

@@ -17,16 +17,12 @@ from jobs.cli.survey_options import OfflineOption, SurveyOptions
 from jobs.cli.terminal import complain, say
 from jobs.cli.verb import DEFAULT_HOME, REGISTRY, SOME_FAILED, HomeOption, RegistryOption, verb
 from jobs.runners.options import Limits, RunnerOptions
-from survey.text import counted
+from survey.text import first_lines
 
 if TYPE_CHECKING:
     from jobs.planning.definition import Definition
     from jobs.run import Outcome
     from jobs.runners.base import Runner
-
-
-#: Most jobs of a state that are named one by one.
-_MOST_NAMED = 10
 
 
 @partial(verb, interrupted="finished batches are kept: run the same command again to go on")
@@ -119,15 +115,20 @@ def complain_of(outcome: Outcome) -> None:
     """Write the reasons of failed jobs and of files that could not be fetched."""
     for job, failure in outcome.failed:
         complain(f"{job.title}: {failure.stage}: {failure.message}", failure.hint)
-    for job in outcome.parked[:_MOST_NAMED]:
-        hint = f"survey log {job.run_id} shows why, survey retry {job.run_id} tries again"
-        complain(f"{job.title}: parked, since it lost too many workers", hint)
-    cancelled = (*outcome.cancelled, *outcome.plan.held_as("cancelled"))
-    for job in cancelled[:_MOST_NAMED]:
-        say(f"cancelled: {job.title}; survey retry {job.run_id} takes it up again")
-    for state, jobs in (("parked", outcome.parked), ("cancelled", cancelled)):
-        if (more := len(jobs) - _MOST_NAMED) > 0:
-            count = counted(more, "more job is", "more jobs are")
-            say(f"{count} {state}: survey status lists them")
+    listed = "survey status lists them"
+    parked = [
+        f"parked, since it lost too many workers: {job.title}; survey log {job.run_id} shows why,"
+        f" survey retry {job.run_id} tries again"
+        for job in outcome.parked
+    ]
+    more = f"more job is parked; {listed}", f"more jobs are parked; {listed}"
+    for line in first_lines(parked, *more):
+        complain(line, None)
+    cancelled = [
+        f"cancelled: {job.title}; survey retry {job.run_id} takes it up again"
+        for job in (*outcome.cancelled, *outcome.plan.held_as("cancelled"))
+    ]
+    more = f"more job is cancelled; {listed}", f"more jobs are cancelled; {listed}"
+    say(*first_lines(cancelled, *more))
     for problem in outcome.unfetched:
         complain(problem.message, problem.hint)

@@ -10,10 +10,7 @@ from catalog.models.selection import is_glob
 from jobs.planning.definition import Definition
 from jobs.planning.holdings import Holdings
 from jobs.planning.targets import Target
-from survey.text import counted, first_names
-
-#: Most pairs that are named one by one.
-_MOST_NAMED = 10
+from survey.text import counted, first_lines, first_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +66,14 @@ def misfits(
 def notes(pairs: Sequence[Misfit]) -> list[str]:
     """Return which pairs cannot be loaded and why, and which are left out, in lines."""
     failing = [each for each in pairs if not each.passed_over]
-    lines = [
-        f"{each.checkpoint.reference} cannot be loaded into {each.architecture}: {each.why}"
-        for each in failing[:_MOST_NAMED]
-    ]
-    if len(failing) > _MOST_NAMED:
-        lines.append(f"{counted(len(failing) - _MOST_NAMED, 'more pair')} cannot be loaded")
+    lines = first_lines(
+        [
+            f"{each.checkpoint.reference} cannot be loaded into {each.architecture}: {each.why}"
+            for each in failing
+        ],
+        "more pair cannot be loaded",
+        "more pairs cannot be loaded",
+    )
     if left_out := [
         f"{each.architecture} with {each.checkpoint.reference}"
         for each in pairs
@@ -89,15 +88,12 @@ def notes(pairs: Sequence[Misfit]) -> list[str]:
 
 def copies_lines(copies: Mapping[str, str]) -> list[str]:
     """Return which checkpoints have the bytes of another, in lines."""
-    pairs = list(copies.items())
     lines = [
         f"{copy} has the bytes of {first}: one run, with the labels and tags of both"
-        for copy, first in pairs[:_MOST_NAMED]
+        for copy, first in copies.items()
     ]
-    if len(pairs) > _MOST_NAMED:
-        more = counted(len(pairs) - _MOST_NAMED, "more checkpoint has", "more checkpoints have")
-        lines.append(f"{more} the bytes of another")
-    return lines
+    noun = "the bytes of another"
+    return first_lines(lines, f"more checkpoint has {noun}", f"more checkpoints have {noun}")
 
 
 def _product(target: Target, definition: Definition) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from catalog.home import Home
@@ -12,11 +12,11 @@ from catalog.store.latest_runs import MEASURED
 from catalog.store.reader import query, run_rows
 from catalog.store.records import RunRecord, RunState
 from catalog.store.writer import Writer
-from jobs.planning.accuracy_check import suspicion
+from jobs.planning.accuracy_check import Expectation, suspicion
 from jobs.planning.job import Job
 from jobs.planning.plan import Plan
 from jobs.scan.reporter import Reporter
-from survey.text import counted
+from survey.text import first_lines
 
 #: Finished runs, with the newest of the same name and settings that measured something else.
 _REPLACED = f"""
@@ -28,9 +28,6 @@ WHERE ours.run_id IN (SELECT unnest($ids::VARCHAR[])) AND status = 'done'
   AND later.finished_at > ours.finished_at
 GROUP BY ours.run_id ORDER BY ours.run_id
 """  # noqa: S608 - declared names
-
-#: Most runs that are named one by one.
-_MOST_NAMED = 10
 
 
 def update_runs(
@@ -58,11 +55,11 @@ def update_runs(
     reporter : Reporter
         Shows which runs are the newest of their names again.
     """
-    expected = {job.run_id: job for job in plan.jobs if _is_judged_anew(job, states)}
+    expected = dict(_expected_anew(plan, states))
     returned = _returned(home, registry, plan)
     rows = run_rows(home, [*expected, *returned])
-    for run_id, job in expected.items():
-        rows[run_id] = _judged(rows[run_id], job, states[run_id])
+    for run_id, expectation in expected.items():
+        rows[run_id] = _judged(rows[run_id], expectation, states[run_id])
     for run_id in returned:
         rows[run_id] = dataclasses.replace(rows[run_id], finished_at=datetime.now(UTC))
     if rows:
@@ -82,20 +79,21 @@ def note_cancelled(home: Home, writer: Writer, jobs: Collection[Job]) -> None:
         writer.write(ended)
 
 
-def _is_judged_anew(job: Job, states: Mapping[str, RunState]) -> bool:
-    """Return whether a finished run has an accuracy that the survey expects only now."""
-    state = states.get(job.run_id)
-    if job.expectation is None or state is None or state.status != "done":
-        return False
-    return state.expected_top1 != job.expectation.top1
+def _expected_anew(plan: Plan, states: Mapping[str, RunState]) -> Iterator[tuple[str, Expectation]]:
+    """Yield finished runs with accuracies that the survey expects only now."""
+    for job in plan.jobs:
+        expected, state = job.expectation, states.get(job.run_id)
+        if expected is None or state is None or state.status != "done":
+            continue
+        if state.expected_top1 != expected.top1:
+            yield job.run_id, expected
 
 
-def _judged(row: RunRecord, job: Job, state: RunState) -> RunRecord:
-    expected = job.expectation
+def _judged(row: RunRecord, expected: Expectation, state: RunState) -> RunRecord:
     return dataclasses.replace(
         row,
-        expected_top1=expected.top1 if expected else None,
-        expected_source=expected.source if expected else None,
+        expected_top1=expected.top1,
+        expected_source=expected.source,
         suspicion=suspicion(expected, state.measured_top1, state.images),
     )
 
@@ -123,6 +121,4 @@ def _lines(returned: Sequence[tuple[RunRecord, str]]) -> list[str]:
         f" in place of {later}: what it measured is at hand"
         for row, later in returned
     ]
-    more = len(lines) - _MOST_NAMED
-    rest = [f"{counted(more, 'more run is', 'more runs are')} the newest again"] if more > 0 else []
-    return [*lines[:_MOST_NAMED], *rest]
+    return first_lines(lines, "more run is the newest again", "more runs are the newest again")

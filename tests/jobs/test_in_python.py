@@ -12,6 +12,8 @@ from torch import nn
 
 from catalog.home import Home
 from catalog.models import consent
+from catalog.open_home import open_home
+from catalog.store.reader import query
 from jobs import survey_models
 from jobs.scan.scan_progress import read_progress
 from survey import MeasureSettings, measure
@@ -151,6 +153,20 @@ def test_bad_input_is_refused_and_makes_no_home(
     with pytest.raises(SurveyError):
         survey_models(models, data, home=tmp_path / "home", **settings)  # type: ignore[arg-type]
     assert not (tmp_path / "home").exists()
+
+
+def test_it_computes_with_the_threads_of_the_process(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        made = survey_models(ready(), batches(), home=tmp_path, images_per_score=32)
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+    assert made.outcome.done
+    assert query(open_home(tmp_path, create=False), "SELECT threads FROM runs").to_pylist() == [
+        {"threads": 1}
+    ]
 
 
 def test_the_precision_of_gpus_stays_as_it_was(tmp_path: Path) -> None:

@@ -59,6 +59,9 @@ def test_a_trend_has_a_direction_and_prints_a_difference() -> None:
     assert trend.verb(0.6, 0.5) is None
     assert Trend.of(range(6), range(6, 0, -1)).verb(0.6, 0.5) == "falls"
     assert math.isnan(Trend.of([1.0], [2.0]).p)
+    assert Trend.of([1, 2, 3], [0.1, math.nan, 0.3]).verb(0.1, 0.3) is None
+    # Nine networks show one as the clearest of many families.
+    assert Trend.of(range(9), range(9), tests=101).verb(0.5, 0.6) == "rises"
 
 
 def networks(step: float, count: int = 6, **values: object) -> list[str]:

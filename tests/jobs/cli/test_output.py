@@ -9,7 +9,9 @@ import math
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from typer.testing import CliRunner
 
+from jobs.cli.main import app
 from jobs.cli.output import emit
 from survey import SettingsError
 
@@ -37,6 +39,17 @@ def test_columns_of_one_name_are_all_kept(tmp_path):
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["a", "a", "b"])
     emit(twice, "json", tmp_path / "out.json")
     assert json.loads((tmp_path / "out.json").read_text()) == [{"a": 1, "a_1": 2, "b": 3}]
+
+
+@pytest.mark.parametrize(
+    "options", [("sql", "-o", "m.xlsx", "SELECT 1"), ("serve", "--port", "65536")]
+)
+def test_an_ending_of_no_format_and_a_port_beyond_all_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path, options
+):
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["--home", str(tmp_path / "home"), *options]).exit_code == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_small_numbers_are_not_shown_as_zero(tmp_path):
