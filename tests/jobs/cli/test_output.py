@@ -42,13 +42,19 @@ def test_columns_of_one_name_are_all_kept(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [("sql", "-o", "m.xlsx", "SELECT 1"), ("serve", "--port", "65536")]
+    ("flag", "options"),
+    [
+        ("--format", ("sql", "-o", "m.xlsx", "SELECT 1")),
+        # The address is wrong too, so that nothing would listen.
+        ("--port", ("serve", "--port", "65536", "--webhook", "nowhere")),
+    ],
 )
 def test_an_ending_of_no_format_and_a_port_beyond_all_are_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path, options
+    monkeypatch: pytest.MonkeyPatch, tmp_path, flag, options
 ):
     monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(app, ["--home", str(tmp_path / "home"), *options]).exit_code == 2
+    refused = CliRunner().invoke(app, ["--home", str(tmp_path / "home"), *options])
+    assert (refused.exit_code, flag in refused.output) == (2, True)
     assert not list(tmp_path.iterdir())
 
 
