@@ -11,7 +11,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from catalog.home import Home
-from catalog.store.undo import undo_path, undoing
+from catalog.store.undo import lock_path, recover, undo_path
 from survey.errors import SettingsError, StoreError
 
 #: How long opening waits for another process that is making the same home.
@@ -61,8 +61,8 @@ def _recover(home: Home) -> None:
     """Undo what a loss of power left half-written in the store, where nobody is writing it."""
     if undo_path(home.signatures).exists():
         # One that cannot be written is read as it is.
-        with suppress(StoreError), undoing(home.signatures):
-            pass
+        with suppress(StoreError):
+            recover(home.signatures)
 
 
 def _refuse_bytes(path: Path) -> None:
@@ -98,6 +98,8 @@ def _make(home: Home) -> None:
                 folder.mkdir(exist_ok=True)
             # First what another machine may refuse: without a store there is no home.
             upgrade_registry(home)
+            # Before the first merge: readers look at it.
+            lock_path(home.signatures).touch()
             if home.signatures.exists():
                 upgrade_store(home.signatures)
             else:

@@ -6,6 +6,7 @@ now is *busy*, which passes; anything else about the file is a ``StoreError``.
 
 from __future__ import annotations
 
+import fcntl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 import duckdb
 
 from catalog.home import REPAIR_HINT
-from catalog.store.undo import undoing
+from catalog.store.undo import lock_path, undoing
 from catalog.store.writer_lock import require_locks
 from survey.errors import StoreError
 from survey.text import first_line
@@ -124,10 +125,37 @@ def _require_file(path: Path) -> None:
 
 def _reading(path: Path, memory_bytes: int) -> duckdb.DuckDBPyConnection | None:
     config = {**_READER_CONFIG, "memory_limit": f"{memory_bytes}B"}
-    with explained(path):
+    with explained(path), _without_writers(path) as alone:
+        if not alone:
+            return None
         return _connected(
             path, lambda: _locked_down(duckdb.connect(path, read_only=True, config=config))
         )
+
+
+@contextmanager
+def _without_writers(path: Path) -> Iterator[bool]:
+    """Keep writers of this program from a store while it is opened; False if one has it.
+
+    DuckDB reads the headers of a file before it locks it: after a merge in between, it would look
+    for the content of the old headers in the new file.
+    """
+    try:
+        file = lock_path(path).open("rb")
+    except OSError:
+        # One that may not be looked at; a home that is written has one.
+        yield True
+        return
+    with file:
+        free = True
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            free = False
+        except OSError:
+            # Without locks DuckDB's own cannot be had either.
+            pass
+        yield free
 
 
 def _connected(

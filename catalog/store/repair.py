@@ -30,6 +30,7 @@ from catalog.store.schema import (
     quoted_name,
 )
 from catalog.store.segments import read_segment
+from catalog.store.undo import lock_path
 from catalog.store.upgrade import add_metrics, check_version, make_store
 from catalog.store.writer import merge_segments, next_part
 from survey.errors import StoreError
@@ -141,7 +142,7 @@ def repair_store(home: Home, damage: str) -> StoreRepair:
             kept, lost = _salvage(fresh, aside, bare) if aside else ({}, {})
             merged, unread = _replay(fresh, segment_paths(home.merged))
         finally:
-            for left in (bare, fresh.with_name(fresh.name + ".lock")):
+            for left in (bare, lock_path(fresh)):
                 left.unlink(missing_ok=True)
         with duckdb.connect(fresh) as connection:
             connection.execute(_DROP_UNFOUNDED_RUNS).fetchall()

@@ -29,10 +29,18 @@ if TYPE_CHECKING:
 #: The bytes before the first block: a header that never changes, then two that take turns.
 _HEADERS = 12288
 
+#: How long a recovery waits for processes that open the store; that takes milliseconds.
+_OPENING_SECONDS = 0.3
+
 
 def undo_path(store: Path) -> Path:
     """Return the undo file of a store; it exists while the store is written, or after a crash."""
     return store.with_name(store.name + ".undo")
+
+
+def lock_path(store: Path) -> Path:
+    """Return the file whose lock a process has while it writes a store, or opens it to read."""
+    return store.with_name(store.name + ".lock")
 
 
 class Undo:
@@ -88,16 +96,35 @@ class Undo:
             self._path.unlink(missing_ok=True)
 
 
-@contextmanager
-def undoing(store: Path) -> Iterator[Undo | None]:
-    """Lock a store for writing, and put back what is torn before and after; None if it is locked.
+def recover(store: Path) -> None:
+    """Put back what a loss of power left half-written in a store that nobody is writing.
 
     Raises
     ------
     StoreError
         If the store cannot be written.
     """
-    lock = FileLock(store.with_name(store.name + ".lock"), timeout=0)
+    with undoing(store, _OPENING_SECONDS):
+        pass
+
+
+@contextmanager
+def undoing(store: Path, seconds: float = 0.0) -> Iterator[Undo | None]:
+    """Lock a store for writing, and put back what is torn before and after; None if it is locked.
+
+    Parameters
+    ----------
+    store : Path
+        The store's file.
+    seconds : float
+        How long to wait for the lock.
+
+    Raises
+    ------
+    StoreError
+        If the store cannot be written.
+    """
+    lock = FileLock(lock_path(store), timeout=seconds)
     try:
         with _explained(store):
             lock.acquire()

@@ -65,13 +65,13 @@ def _spool(home: Home) -> Iterator[Finding]:
 
 def _store(home: Home) -> Iterator[Finding]:
     from catalog.store.repair import repair_store, store_damage
-    from catalog.store.undo import undo_path, undoing
+    from catalog.store.undo import recover, undo_path
 
     damage = store_damage(home.signatures)
     if damage and undo_path(home.signatures).exists():
         # A writer that was killed may have left what makes the file whole.
-        with undoing(home.signatures):
-            damage = store_damage(home.signatures)
+        recover(home.signatures)
+        damage = store_damage(home.signatures)
     if damage is None:
         yield Finding("signatures", "ok", f"{home.signatures}: every row can be read")
         return

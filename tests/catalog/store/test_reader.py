@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -20,6 +21,7 @@ from catalog.store.queries import run_sites
 from catalog.store.reader import query, reading, run_row, run_states
 from catalog.store.records import BatchRecord, Span
 from catalog.store.schema import METRIC_COLUMNS
+from catalog.store.undo import undoing
 from catalog.store.writer import Writer
 from survey.errors import SettingsError, StoreError, UnknownName
 from tests.catalog.homes import new_home
@@ -231,6 +233,30 @@ def test_queries_of_another_process_during_writes(home: Home) -> None:
                 writer.merge()
         assert reader.wait() == 0, reader.stderr and reader.stderr.read()
     assert len(stored(home)) == written * SITES
+
+
+def test_no_merge_comes_between_a_readers_look_at_the_headers_and_its_lock(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect, merged = duckdb.connect, []
+
+    def connect_during_a_merge(*args: Any, **options: Any) -> duckdb.DuckDBPyConnection:
+        if "read_only" in options:
+            merged.append(writer.merge())
+        return connect(*args, **options)
+
+    with Writer.open(home) as writer:
+        writer.write(batches=[BatchRecord("r1", 1, batch(0), 512)])
+        monkeypatch.setattr(duckdb, "connect", connect_during_a_merge)
+        assert len(stored(home)) == SITES
+        assert merged == [0]
+        with undoing(home.signatures):
+            monkeypatch.setattr(connection_module, "WAIT_SECONDS", 0.1)
+            with pytest.raises(StoreError, match="held by a writer"):
+                query(home, "SELECT 1")
+        assert merged == [0]
+        assert writer.merge() == 1
+        assert len(stored(home)) == SITES
 
 
 def test_a_connection_held_open_elsewhere_never_stops_the_writer(home: Home) -> None:
