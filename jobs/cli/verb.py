@@ -17,6 +17,7 @@ import typer
 
 from jobs.choices import Format
 from jobs.cli.terminal import complain
+from jobs.scan.interruption import dropped_interruptions_raised
 from survey.errors import DownloadError, QueryError, SurveyError
 
 #: Exit code of a scan in which some jobs failed.
@@ -189,7 +190,8 @@ def _exit_codes(interrupted: str) -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        yield
+        with dropped_interruptions_raised():
+            yield
     except SurveyError as error:
         complain(error.message, error.hint, lines=isinstance(error, QueryError | DownloadError))
         raise typer.Exit(error.exit_code) from None

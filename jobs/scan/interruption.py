@@ -1,19 +1,50 @@
-"""The interruption of a scan by a signal, also one that is swallowed where it arrives.
+"""The interruption of a verb or a scan by a signal, also one that is dropped where it arrives.
 
 Python raises it wherever the signal happens to come. A callback drops what is raised in it, and
-DuckDB puts an error of its own in the place of what ended its statement. So it is remembered, too.
+DuckDB puts an error of its own in the place of what ended its statement. So an interruption that
+was dropped is raised again, and in a scan it is remembered, too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
 
 #: The signals that came. A list: a handler may take no lock.
 _CAME: list[int] = []
+
+#: After this long a dropped interruption is raised again: within its callback it would be dropped.
+_CALLBACK_SECONDS = 0.02
+
+
+@contextlib.contextmanager
+def dropped_interruptions_raised() -> Iterator[None]:
+    """Raise KeyboardInterrupt again where it was dropped, as in the callback of a weak reference.
+
+    Python reports what it drops to ``sys.unraisablehook``; importing has such callbacks.
+    """
+    report, timers = sys.unraisablehook, list[threading.Timer]()
+
+    def raise_again(dropped: sys.UnraisableHookArgs) -> None:
+        if not issubclass(dropped.exc_type, KeyboardInterrupt):
+            report(dropped)
+            return
+        # A signal of its own: it ends a wait, too.
+        again = (threading.main_thread().ident, signal.SIGINT)
+        timers.append(threading.Timer(_CALLBACK_SECONDS, signal.pthread_kill, again))
+        timers[-1].start()
+
+    sys.unraisablehook = raise_again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = report
+        for timer in timers:
+            timer.cancel()
 
 
 @contextlib.contextmanager

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
+import weakref
 
 import duckdb
 import pytest
@@ -54,6 +56,31 @@ def test_an_interruption_of_a_statement_is_an_interruption():
     finally:
         signal.signal(signal.SIGINT, before)
     assert caught.value.exit_code == INTERRUPTED
+
+
+def test_an_interruption_that_a_callback_drops_comes_again(capsys: pytest.CaptureFixture[str]):
+    class Module:
+        """What a weak reference may refer to."""
+
+    @verb
+    def importing() -> None:
+        """Take the place of an import, in whose callbacks Python drops what is raised."""
+        module = Module()
+        reference = weakref.ref(module, lambda _: os.kill(os.getpid(), signal.SIGINT))
+        del module
+        assert reference() is None
+        time.sleep(30)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    began = time.monotonic()
+    try:
+        with pytest.raises(typer.Exit) as caught:
+            importing()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert caught.value.exit_code == INTERRUPTED
+    assert time.monotonic() - began < 20
+    assert "ignored" not in capsys.readouterr().err
 
 
 def test_any_other_error_of_that_class_is_not():
