@@ -1,4 +1,4 @@
-"""The device of a network."""
+"""The device of a network, and the type of its numbers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ def device_of(model: nn.Module) -> torch.device:
     """Return the device that a network lies on: a processor where it holds no tensor."""
     held = next(chain(model.parameters(), model.buffers()), None)
     return torch.device("cpu") if held is None else held.device
+
+
+def dtype_of(model: nn.Module) -> torch.dtype:
+    """Return the floating type of a network: torch's default where it holds no such numbers."""
+    held = (each.dtype for each in chain(model.parameters(), model.buffers()))
+    return next((dtype for dtype in held if dtype.is_floating_point), torch.get_default_dtype())
 
 
 def is_accelerator(device: torch.device) -> bool:

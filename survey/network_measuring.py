@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from survey.copying import copied
-from survey.device import device_of, random_numbers_kept
+from survey.device import device_of, dtype_of, random_numbers_kept
 from survey.errors import InputError, UnknownName
 from survey.eval_mode import evaluating, require_module
 from survey.micro_batches import micro_batches
@@ -191,7 +191,7 @@ def _of_structure(
 ) -> Mapping[str, NetworkScore]:
     """Return a measure's scores, from a copy without values where that is enough."""
     try:
-        images = torch.empty(2, *shape, device="meta")
+        images = torch.empty(2, *shape, device="meta", dtype=dtype_of(model))
         scores = measure.compute(without_values(model), images)
         if all(score.value is not None for score in scores.values()):
             return scores
@@ -199,7 +199,8 @@ def _of_structure(
         pass
     with random_numbers_kept(device_of(model)):
         generator = torch.Generator().manual_seed(0)
-        images = torch.randn(2, *shape, generator=generator).to(device_of(model))
+        images = torch.randn(2, *shape, generator=generator)
+        images = images.to(device_of(model), dtype_of(model))
         return measure.compute(model, images)
 
 

@@ -37,7 +37,7 @@ TWIN_NAMES = ("resnet", "plain")
 SETTING = ("source", "checkpoint", "dataset", "pooling")
 
 CONTRAST_COLUMNS = {
-    **dict.fromkeys(("level", "model", "family", "checkpoint", "dataset"), "str"),
+    **dict.fromkeys(("level", "model", "architecture", "family", "checkpoint", "dataset"), "str"),
     **dict.fromkeys(("n", "after", "others"), "int64"),
     **dict.fromkeys(("mean_after", "mean_others", "median_after", "median_others"), "float64"),
     **dict.fromkeys(("difference", "cliffs_delta", "p"), "float64"),
@@ -108,14 +108,14 @@ def residual_contrast(signatures: pd.DataFrame, *, untrained: bool = False) -> p
     -------
     pandas.DataFrame
         One row a network that has sites after an addition, and one a dataset for the means over its
-        networks: ``level`` (network or all), ``model``, ``family``, ``checkpoint``, ``dataset``
-        (with the pooling unless that is mean), ``n`` (architectures, of which each counts once,
-        with the mean over its checkpoints; 1 for a network), ``after`` and ``others`` (how many
-        sites, with an affinity), ``mean_after``, ``mean_others``, ``median_after``,
-        ``median_others``, ``difference`` (of the means, after less others), ``cliffs_delta`` in
-        [-1, 1] (1 where every site after an addition is more linear than every other one), ``p``
-        (over all: see ``analysis.contrasts.network_means``), ``reason`` (why something is blank;
-        empty if nothing is).
+        networks: ``level`` (network or all), ``model``, ``architecture`` (with its source),
+        ``family``, ``checkpoint``, ``dataset`` (with the pooling unless that is mean), ``n``
+        (architectures, of which each counts once, with the mean over its checkpoints; 1 for a
+        network), ``after`` and ``others`` (how many sites, with an affinity), ``mean_after``,
+        ``mean_others``, ``median_after``, ``median_others``, ``difference`` (of the means, after
+        less others), ``cliffs_delta`` in [-1, 1] (1 where every site after an addition is more
+        linear than every other one), ``p`` (over all: see ``analysis.contrasts.network_means``),
+        ``reason`` (why something is blank; empty if nothing is).
 
     Raises
     ------
@@ -197,7 +197,8 @@ def residual_finding(contrast: pd.DataFrame) -> str:
     network = "network" if untrained else "trained network"
     if known.empty:
         return f"No {network} has sites with a score both after a shortcut and elsewhere"
-    effect = known["cliffs_delta"]
+    networks = known.groupby(["dataset", "architecture"])[["difference", "cliffs_delta"]].mean()
+    effect = networks["cliffs_delta"]
     size = span(effect.min(), effect.max())
     size += f", median {number(effect.median())}" if effect.nunique() > 1 else ""
     every = _compared(contrast)
@@ -205,7 +206,7 @@ def residual_finding(contrast: pd.DataFrame) -> str:
     lead = "" if tested else "No difference beyond chance; "
     return (
         f"{lead}{'S' if tested else 's'}ites after the shortcut are closer to affine in"
-        f" {int((known['difference'] > 0).sum())} of {counted(len(known), network)}:"
+        f" {int((networks['difference'] > 0).sum())} of {counted(len(networks), network)}:"
         f" Cliff's delta {size} ({over_networks(every)})"
     )
 
@@ -241,8 +242,8 @@ def _contrast_row(network: pd.DataFrame) -> Row:
     after = known["affinity"][known["after"]].to_numpy(float)
     others = known["affinity"][~known["after"]].to_numpy(float)
     row: Row = {name: first[name] for name in ("model", "family", "checkpoint")}
-    row |= {"level": "network", "architecture": (first["source"], first["architecture"])}
-    row |= {"dataset": measured_on(first)}
+    row |= {"level": "network", "dataset": measured_on(first)}
+    row["architecture"] = f"{first['source']}:{first['architecture']}"
     row |= {"n": 1, "after": len(after), "others": len(others), "reason": ""}
     if len(after) == 0 or len(others) == 0:
         which = "after an addition" if len(after) == 0 else "elsewhere"

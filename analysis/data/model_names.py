@@ -94,7 +94,7 @@ def names_of(runs: Iterable[Run]) -> dict[str, dict[str, str]]:
         for group in namesakes.values()
         for run, label in zip(group, _unique_labels(group), strict=True)
     }
-    return dict(zip(NAMES, (models, checkpoints, datasets), strict=True))
+    return dict(zip(NAMES, (_apart(models), checkpoints, datasets), strict=True))
 
 
 def checkpoint_names(runs: Iterable[Run]) -> dict[str, str]:
@@ -212,8 +212,28 @@ def _unique_labels(runs: Sequence[_Named]) -> list[str]:
         # Labels of many runs take long to make; equal parts make equal ones.
         if len(set(zip(*(values[part] for part in ("name", *parts)), strict=True))) == len(runs)
     )
-    by_id = ([f"{run.name} {run.run_id[:digits]}" for run in runs] for digits in count(ID_DIGITS))
-    return next(each for each in chain(by_parts, by_id) if len(set(each)) == len(runs))
+    alike = [run.name for run in runs]
+    return next((each for each in by_parts if len(set(each)) == len(runs)), alike)
+
+
+def _apart(labels: dict[str, str]) -> dict[str, str]:
+    """Return labels by run id; those that several runs have get the first digits of the id."""
+    runs_of: defaultdict[str, list[str]] = defaultdict(list)
+    for run_id, label in labels.items():
+        runs_of[label].append(run_id)
+    if len(runs_of) == len(labels):
+        return labels
+    digits = {
+        label: next(each for each in count(ID_DIGITS) if len({i[:each] for i in ids}) == len(ids))
+        for label, ids in runs_of.items()
+    }
+    # Again: another's label may end in these very digits.
+    return _apart(
+        {
+            run_id: label if len(runs_of[label]) == 1 else f"{label} {run_id[: digits[label]]}"
+            for run_id, label in labels.items()
+        }
+    )
 
 
 def _labels(runs: Sequence[_Named], parts: Sequence[str]) -> list[str]:

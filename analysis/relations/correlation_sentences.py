@@ -35,10 +35,10 @@ def correlations_finding(correlations: pd.DataFrame, level: Level = "family") ->
     # Of equal ones the first by the name that is shown.
     means = means.rename(index=title_of).sort_index()
     row = means.iloc[int(np.argmax(means["mean"].abs()))]
-    members = known["name"].nunique()
+    strongest = known[known["metric"].map(title_of) == row.name]
+    members = strongest["name"].nunique()
     count = counted(members, noun, "families" if noun == "family" else "")
     lead = "Even the metric" if row["min"] < 0 < row["max"] else "The metric"
-    strongest = known[known["metric"].map(title_of) == row.name]
     tested = strongest["p_corrected"].dropna()
     small = f"{int((tested <= SIGNIFICANT).sum())} of {len(tested)} differ from 0 at {SIGNIFICANT}"
     doubt = f"{small} after Holm's correction" if len(tested) else "none can be tested"

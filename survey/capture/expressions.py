@@ -16,9 +16,10 @@ from typing import Any
 
 import torch
 
+from survey.capture.arguments import tensors_in, tensors_read
 from survey.capture.axis_origins import REDUCTIONS
 from survey.capture.elementwise import ELEMENTWISE, Family
-from survey.capture.layout import CONSTANT, MARK, layout_of, tensors_in
+from survey.capture.layout import CONSTANT, MARK, layout_of
 
 _TERM = f"{MARK}_term"
 
@@ -128,7 +129,7 @@ def follow_terms(
         return
     if not isinstance(out, torch.Tensor):
         return
-    inputs = [tensor for tensor in _inputs(args, kwargs) if depends(tensor)]
+    inputs = [tensor for tensor in tensors_read(function, args, kwargs) if depends(tensor)]
     _, family = ELEMENTWISE.get(function, ("", None))
     if family is Family.SUM and len(inputs) == 1 and inputs[0] is out and len(args) < 2:
         # A copy that was not needed.
@@ -151,7 +152,7 @@ def written(
     if function is torch.Tensor.__setitem__:
         return _assignment(*args)
     name, family = ELEMENTWISE.get(function, ("", Family.SUM))
-    if family is Family.SUM or not (tensors := _inputs(args, kwargs)):
+    if family is Family.SUM or not (tensors := tensors_read(function, args, kwargs)):
         return None
     if family is Family.EXTREME and (len(tensors) < 2 or name not in _PAIRED):
         # The largest along an axis, not of two arguments.
@@ -264,13 +265,6 @@ def _guard(
         if min(map(abs, numbers)) > _RANGE:
             return "keeps values in the range of a number type"
     return None
-
-
-def _inputs(args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    if not kwargs:
-        return tensors_in(args)
-    read = {name: value for name, value in kwargs.items() if name != "out"}
-    return tensors_in([args, read])
 
 
 def _overwritten(tensor: torch.Tensor, args: Any) -> None:

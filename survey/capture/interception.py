@@ -10,12 +10,12 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from survey.capture.activations import activation_called, activation_of, rectifies
+from survey.capture.arguments import Again, by_hand, first_tensor, repeated, tensors_in
 from survey.capture.expressions import depends, follow_terms, scales, written
 from survey.capture.follower import Follower
-from survey.capture.layout import follow, layout_of, mark, tensors_in
+from survey.capture.layout import follow, layout_of, mark
 from survey.capture.lineage import Descent
 from survey.capture.recurrent import RECURRENT
-from survey.capture.repeated import Again, by_hand, first_tensor, repeated
 from survey.capture.rounding import Rounding
 from survey.capture.site_calls import OpenCall, Place, SiteCalls
 
@@ -100,7 +100,7 @@ class Interception(TorchFunctionMode):
             target = None if self._inside else first_tensor(args, kwargs, "input")
             entered = None
             if target is not None:
-                again = self._unseen(repeated(module.forward, args, kwargs))
+                again = self._unseen(repeated(module.forward, args, kwargs, target))
                 place = Place(self._path[-1][1], name)
                 dim = getattr(module, "dim", -1)
                 entered = self._sites.open(place, activation, target, again, dim)
@@ -137,14 +137,15 @@ class Interception(TorchFunctionMode):
         output = function(*args, **kwargs)
         follow(function, args, kwargs, output)
         if self._rounding is not None:
-            self._rounding.disturb([args, kwargs], output)
+            self._rounding.disturb(function, [args, kwargs], output)
         if entered is None or target is None:
             self._descent.follow(function, args, kwargs, output)
             if self._follower is not None:
                 self._follower.follow(function, args, kwargs, output)
             follow_terms(function, args, kwargs, output)
             if unscaled is not None and scales(function, args, unscaled[1]):
-                self._scale(unscaled[0], output)
+                again = self._unseen(repeated(function, args, kwargs, unscaled[1]))
+                self._scale(unscaled[0], output, again)
         else:
             self._sites.close(entered, [target, *tensors_in(args)], output, rectifies(function))
             if activation_called(function) is None:
@@ -160,7 +161,7 @@ class Interception(TorchFunctionMode):
         place = Place(self._path[-1][1])
         activation = activation_called(function)
         if activation is not None and (target := first_tensor(args, kwargs, "input")) is not None:
-            again = self._unseen(repeated(function, args, kwargs))
+            again = self._unseen(repeated(function, args, kwargs, target))
             dim = kwargs.get("dim", args[1] if len(args) > 1 else -1)
             return self._sites.open(place, activation, target, again, dim), target
         if function in RECURRENT:
@@ -170,13 +171,13 @@ class Interception(TorchFunctionMode):
             return None, None
         again = by_hand
         if call.source is not None and sum(map(depends, tensors_in([args, kwargs]))) == 1:
-            again = self._unseen(repeated(function, args, kwargs))
+            again = self._unseen(repeated(function, args, kwargs, call.source))
         return self._sites.open_written(place, call, again), call.source
 
-    def _scale(self, entered: OpenCall, output: torch.Tensor) -> None:
+    def _scale(self, entered: OpenCall, output: torch.Tensor, again: Again) -> None:
         # Only where the same module's forward makes both calls: another's scales what it was given.
         if not self._inside and entered.caller == self._path[-1][1]:
-            self._sites.scale(entered, output)
+            self._sites.scale(entered, output, again)
 
     def _unseen(self, again: Again) -> Again:
         """Return a function that repeats an activation by calls that are no sites."""

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from survey.capture.arguments import tensors_in, tensors_read
 from survey.capture.axes import Axes, Axis, Part, length, lost, resized
 from survey.capture.axis_origins import (
     MOVES_IN_PLACE,
@@ -80,9 +81,9 @@ def follow(function: TensorFunction, args: Sequence[Any], kwargs: dict[str, Any]
         return
     results = tensors_in(out)
     # Numbers that left torch and came back may well be the images': they stay unknown.
-    if not results or function in _FROM_DATA:
+    if not results or function in FROM_DATA:
         return
-    inputs = [*tensors_in(args), *tensors_in(kwargs)]
+    inputs = tensors_read(function, args, kwargs)
     known = [(t, layout) for t in inputs if (layout := layout_of(t)) is not None]
     moving = [(t, layout) for t, layout in known if layout != CONSTANT]
     if function in _BLANKS or (not moving and len(known) == len(inputs)):
@@ -223,35 +224,9 @@ def _written(target: torch.Tensor, index: Any, value: Any) -> None:
     mark(target, Axes(tuple(made)))
 
 
-def tensors_in(value: Any) -> list[torch.Tensor]:
-    """Return the tensors of a value and of its nested lists, tuples and dictionaries, in order."""
-    # Called many times for every call of a pass: generators would take three times as long.
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, (tuple, list)):
-        return []
-    held: list[torch.Tensor] = []
-    for item in value:
-        if isinstance(item, torch.Tensor):
-            held.append(item)
-        elif isinstance(item, (tuple, list, dict)):
-            held += tensors_in(item)
-    return held
-
-
-def tensors_of_output(output: Any) -> list[torch.Tensor]:
-    """Return the tensors of what a network returned, which may be a plain object of its own."""
-    if isinstance(output, (torch.Tensor, dict, tuple, list)):
-        return tensors_in(output)
-    fields = getattr(type(output), "__dataclass_fields__", None)
-    held = getattr(output, "__dict__", {}) if fields is None else fields
-    return tensors_in([getattr(output, name, None) for name in held])
-
-
+#: Calls whose result may share the memory of data from outside of torch.
+FROM_DATA = named("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer")
 #: Calls that take only the shape and type of the tensor they are given.
-_FROM_DATA = named("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer")
 _BLANKS = named(
     "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "zeros_like", "ones_like",
     "empty_like", "full_like", "rand_like", "randn_like",

@@ -25,8 +25,15 @@ from typing import Any
 
 import torch
 
+from survey.capture.arguments import (
+    TAKES_SHAPE,
+    storage_of,
+    tensors_in,
+    tensors_of_output,
+    tensors_read,
+)
 from survey.capture.axis_origins import named
-from survey.capture.layout import CONSTANT, MARK, layout_of, tensors_in, tensors_of_output
+from survey.capture.layout import CONSTANT, MARK, layout_of
 
 _LINEAGE = f"{MARK}_lineage"
 
@@ -108,11 +115,9 @@ class Descent:
         results = [result for result in tensors_in(out) if layout_of(result) != CONSTANT]
         if not results:
             return
-        arguments = args[:1] if function in _TAKES_SHAPE else args
         # What is overwritten is no argument, though it is handed over as one.
-        arguments = args[1:] if function in _OVERWRITES else arguments
-        read = {name: value for name, value in kwargs.items() if name != "out"}
-        inputs = [*tensors_in(arguments), *tensors_in(read)]
+        arguments = args[1:] if function in _OVERWRITES else args
+        inputs = tensors_read(function, arguments, kwargs)
         if function in _PRODUCTS and len(inputs) == 2:
             lineage = self._product(inputs[0], inputs[1], results[0].numel())
         else:
@@ -162,7 +167,8 @@ class Descent:
             lineage = Lineage(self._deepest, _ALL, _ALL)
         if self._written:
             with torch._C.DisableTorchFunction():
-                held = self._written.get(tensor.untyped_storage()._cdata)
+                storage = storage_of(tensor)
+            held = self._written.get(storage._cdata) if storage is not None else None
             if held is not None:
                 return _union([lineage, held[1]])
         return lineage
@@ -218,8 +224,8 @@ class Descent:
 
     def _write(self, tensor: torch.Tensor, lineage: Lineage) -> None:
         with torch._C.DisableTorchFunction():
-            storage = tensor.untyped_storage()
-            if tensor.numel() * tensor.element_size() == storage.nbytes():
+            storage = storage_of(tensor)
+            if storage is None or tensor.numel() * tensor.element_size() == storage.nbytes():
                 return
             held = self._written.get(storage._cdata)
         lineages = [lineage] if held is None else [lineage, held[1]]
@@ -262,12 +268,10 @@ def _own_size(tensor: torch.Tensor) -> int:
 _RANKS = {"sigmoid": 0, "hardsigmoid": 1, "tanh": 2}
 
 _PRODUCTS = named("mul", "mul_", "multiply", "multiply_", "__mul__", "__rmul__", "__imul__")
-#: Calls that take only the shape or type of their second argument.
-_TAKES_SHAPE = named("expand_as", "view_as", "reshape_as", "type_as", "to")
 #: Calls that overwrite their first argument without reading it.
 _OVERWRITES = named("copy_")
 #: Calls whose result is a pointwise function of their arguments, laid out anew at most.
-_POINTWISE = _PRODUCTS | _TAKES_SHAPE | named(
+_POINTWISE = _PRODUCTS | TAKES_SHAPE | named(
     "reshape", "view", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose",
     "swapaxes", "movedim", "moveaxis", "float", "half", "bfloat16", "double", "type", "contiguous",
     "clone", "detach", "dropout", "neg", "__neg__", "add", "add_", "__add__", "__radd__",

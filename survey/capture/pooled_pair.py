@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import torch
 
+from survey.capture.arguments import Again
 from survey.capture.axes import Axes
 from survey.capture.near_zero import NearZero
 from survey.capture.pair_memory import PairMemory
 from survey.capture.pooling import pool, pool_and_count, spread
-from survey.capture.repeated import Again
 from survey.capture.rounding import Noise
 from survey.errors import CaptureError
 from survey.results import Site

@@ -17,7 +17,9 @@ from typing import Any
 
 import torch
 
-from survey.capture.layout import CONSTANT, layout_of, tensors_in
+from survey.capture.arguments import storage_of, tensors_in
+from survey.capture.axis_origins import TensorFunction
+from survey.capture.layout import CONSTANT, FROM_DATA, layout_of
 
 #: Images of the pass that is repeated: their channels together make the estimate.
 NOISE_IMAGES = 4
@@ -39,20 +41,24 @@ class Rounding:
     def __init__(self) -> None:
         self._generators: dict[torch.device, torch.Generator] = {}
 
-    def disturb(self, given: Any, made: Any) -> None:
+    def disturb(self, function: TensorFunction, given: Any, made: Any) -> None:
         """Add an error to every value that a call computed from the images.
 
         Parameters
         ----------
+        function : callable
+            What was called. What it took from outside of torch is left alone, as is a view.
         given
             The call's arguments. A result that shares their memory is a view or was written in
             place; it is left alone, since the memory may be the network's.
         made
             The call's result, whose tensors are changed.
         """
-        held = {_storage(tensor) for tensor in tensors_in(given)}
+        if function in FROM_DATA:
+            return
+        held = {_address(tensor) for tensor in tensors_in(given)}
         for result in tensors_in(made):
-            if _computed(result) and _storage(result) not in held:
+            if _computed(result) and _address(result) not in held:
                 result.add_(result * self._errors(result))
 
     def _errors(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -71,14 +77,14 @@ def _computed(tensor: torch.Tensor) -> bool:
     """Return whether a tensor holds rounded numbers that depend on the images."""
     return (
         tensor.dtype in _ROUNDED
-        and tensor.layout is torch.strided
+        and storage_of(tensor) is not None
         and layout_of(tensor) != CONSTANT
     )
 
 
-def _storage(tensor: torch.Tensor) -> int | None:
-    dense = tensor.layout is torch.strided
-    return tensor.untyped_storage()._cdata if dense else None
+def _address(tensor: torch.Tensor) -> int | None:
+    storage = storage_of(tensor)
+    return None if storage is None else storage._cdata
 
 
 _ROUNDED = (

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from survey.capture.activations import site_name
+from survey.capture.arguments import Again, gate, second_half
 from survey.capture.axes import Axes, lost
 from survey.capture.blocks import Blocks
 from survey.capture.calls import Call, CallList
@@ -27,7 +28,6 @@ from survey.capture.lineage import Descent, Lineage
 from survey.capture.near_zero import NearZero
 from survey.capture.pooled_pair import PairPooling, PooledPair, resolution
 from survey.capture.recurrent import FUSED
-from survey.capture.repeated import Again, gate, second_half
 from survey.errors import SettingsError
 from survey.results import Role, Site
 
@@ -199,10 +199,12 @@ class SiteCalls:
         pair = replace(pair, y=y, after=after, reason=pair.reason or reason)
         self._ended.append((entered.number, entered.caller, pair))
 
-    def scale(self, entered: OpenCall, output: torch.Tensor) -> None:
+    def scale(self, entered: OpenCall, output: torch.Tensor, again: Again) -> None:
         """Let a number that scales the last activation, such as a hard swish's 1/6, be its part."""
         number, caller, pair = self._ended[-1]
-        if number != entered.number or pair.y is None or self._pooling.kind == "pre":
+        if number != entered.number or pair.y is None:
             return
         y, after, reason = self._pooling.matrix(output, entered.axes)
+        if self._pooling.kind == "pre" and y is not None:
+            y = again(pair.y.clone())
         self._ended[-1] = (number, caller, replace(pair, y=y, after=after, reason=reason))

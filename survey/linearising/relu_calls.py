@@ -18,9 +18,9 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from survey.capture.activations import activation_called
+from survey.capture.arguments import first_tensor
 from survey.capture.axes import Axes
 from survey.capture.forward import Capture
-from survey.capture.repeated import first_tensor
 from survey.errors import CaptureError
 from survey.eval_mode import evaluating
 from survey.network_measures.site_channels import SiteFollower

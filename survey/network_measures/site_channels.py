@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from survey.capture.arguments import gate
 from survey.capture.axes import Axes
-from survey.capture.repeated import gate
 from survey.errors import CaptureError
 
 

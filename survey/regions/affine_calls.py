@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
+from survey.capture.arguments import tensors_in
 from survey.capture.axis_origins import PERMUTATIONS, named
 from survey.capture.elementwise import ELEMENTWISE, Family
 from survey.capture.expressions import SWAPPED
-from survey.capture.layout import RESHAPES, tensors_in
+from survey.capture.layout import RESHAPES
 
 _SIZES = "123"
 

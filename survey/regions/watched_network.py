@@ -16,8 +16,9 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from survey.capture.activations import activation_called, activation_of, site_name
+from survey.capture.arguments import tensors_in, tensors_read
 from survey.capture.elementwise import ELEMENTWISE
-from survey.capture.layout import MARK, tensors_in
+from survey.capture.layout import MARK
 from survey.capture.unsupported import refuse_hidden
 from survey.copying import copied
 from survey.device import random_numbers_kept
@@ -162,8 +163,8 @@ class _Watch(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        read = {name: value for name, value in kwargs.items() if name != "out"}
-        inputs = [(each, _kind(each)) for each in tensors_in([args, read]) if _kind(each)]
+        read = tensors_read(function, args, kwargs)
+        inputs = [(each, kind) for each in read if (kind := _kind(each))]
         affine = [tensor for tensor, kind in inputs if kind == _AFFINE]
         reason = self._seen(function, args, kwargs, affine) if affine else None
         if inputs and function in READS:

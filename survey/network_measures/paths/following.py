@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 
+from survey.capture.arguments import tensors_in, tensors_of_output, tensors_read
 from survey.capture.axes import Axes, Axis
 from survey.capture.axis_origins import named
 from survey.capture.expressions import depends
-from survey.capture.layout import CONSTANT, MARK, layout_of, tensors_in, tensors_of_output
+from survey.capture.layout import CONSTANT, MARK, layout_of
 from survey.capture.pooling import spread
 from survey.network_measures.paths.contractions import dense
 from survey.network_measures.paths.counts import Paths, absent, concatenated, joined, origin
@@ -81,7 +82,7 @@ class PathFollowing:
         read = {name: value for name, value in kwargs.items() if name != "out"}
         inputs = [
             (tensor, self._trace(tensor, changed=any(tensor is result for result in results)))
-            for tensor in tensors_in([args, read])
+            for tensor in tensors_read(function, args, kwargs)
             if depends(tensor)
         ]
         call = PathCall(function, args, read, results, inputs, self.conventions)

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from survey.capture.arguments import tensors_in
 from survey.capture.axis_origins import PERMUTATIONS, REDUCTIONS, named, origins_of
 from survey.capture.elementwise import ELEMENTWISE
-from survey.capture.layout import RESHAPES, tensors_in
+from survey.capture.layout import RESHAPES
 from survey.network_measures.paths.contractions import RULES as CONTRACTIONS
 from survey.network_measures.paths.contractions import contracted
 from survey.network_measures.paths.counts import Paths, absent, concatenated

@@ -254,6 +254,16 @@ def test_a_label_of_the_users_wins() -> None:
     assert list(labels(runs).values()) == ["mine on cifar10", "mine on digits", "resnet18"]
 
 
+def test_a_label_of_the_users_that_reads_like_a_composed_one_is_told_from_it() -> None:
+    runs = [row(each, checkpoint=each) for each in ("a", "b")]
+    runs += [row("c", "vgg11") | {"label": "resnet18@a"}, row("d", "vgg11") | {"label": "X c"}]
+    runs += [row("e", "vgg13") | {"label": "resnet18@a c"}]
+    names = list(labels(runs).values())
+    assert len(set(names)) == 5
+    assert names[1] == "resnet18@b"
+    assert names[3] == "X c"
+
+
 TRAININGS = "file:/data/exp/resnet20_lr{}_wd5e-4_long/seed0/checkpoints/epoch_{:03d}.pth"
 
 

@@ -15,6 +15,7 @@ from analysis.answers.material import Material
 from analysis.answers.relations import MetricCorrelations
 from analysis.choices import PAPER_METRICS, PAPER_NAMES
 from analysis.data.provenance import provenance_of
+from analysis.relations.correlation_sentences import correlations_finding
 from analysis.relations.metric_correlations import correlations, mean_correlations, mean_numbers
 from analysis.statistics.pearson import LEAST_SITES, pearson, population_std
 from survey.errors import SettingsError, UnknownName
@@ -39,6 +40,19 @@ def at(result: pd.DataFrame, level: str, name: str, metric: str = "cka") -> pd.S
     chosen = result[(result["level"] == level) & (result["name"] == name)]
     (row,) = chosen[chosen["metric"] == metric].to_dict("records")
     return pd.Series(row)
+
+
+def test_the_finding_counts_those_that_have_the_metric() -> None:
+    """R2 does not vary in two families of three: the third alone follows the affinity by it."""
+    runs = []
+    for family in "abc":
+        for place in range(3):
+            run = noisy(f"{family}{place}", len(runs), family=family)
+            r2 = run["affinity"] + 0.01 * run["cka"] if family == "a" else 0.5
+            runs.append(run.assign(r2=r2))
+    table = correlations(signatures(*runs), ["cka", "r2"])
+    assert "3 models; 3 of 3" in correlations_finding(table, "model")
+    assert "1 family" in correlations_finding(table, "family")
 
 
 def test_a_model_agrees_with_scipy() -> None:

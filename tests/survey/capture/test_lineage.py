@@ -18,6 +18,15 @@ from survey.capture.forward import Capture
 Function = Callable[[torch.Tensor], object]
 
 
+#: Ways to give a constant the type or the shape of an image tensor.
+CASTS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "type_as": torch.Tensor.type_as,
+    "to": lambda constant, x: constant.to(x),
+    "to, by name": lambda constant, x: constant.to(tensor=x),
+    "expand_as": torch.Tensor.expand_as,
+}
+
+
 class Graph(nn.Module):
     """A function as a network."""
 
@@ -234,3 +243,24 @@ def test_a_second_pass_does_not_remember_the_first() -> None:
     with torch.inference_mode():
         first, second = (capture.forward(images)[1] for _ in range(2))
     assert [pair.site for pair in first] == [pair.site for pair in second]
+
+
+@pytest.mark.parametrize("cast", CASTS)
+def test_a_constant_of_an_image_tensor_s_type_or_shape_is_a_constant(cast: str) -> None:
+    held = nn.Module()
+    held.register_buffer("constant", constant := torch.full((1, 4, 1, 1), 0.5))
+
+    def beside(x: torch.Tensor) -> torch.Tensor:
+        return tanh(CASTS[cast](constant, gelu(x)) + x)
+
+    def excited(x: torch.Tensor) -> torch.Tensor:
+        x = relu(x)
+        x = x * sigmoid(gelu(_mean(x)))
+        return x + CASTS[cast](constant, x)
+
+    def by_hand(x: torch.Tensor) -> torch.Tensor:
+        return torch.maximum(x, CASTS[cast](constant, x))
+
+    assert [(name, depth) for name, depth, _ in sites(beside, held)] == [("gelu", 1), ("tanh", 1)]
+    assert [role for *_, role in sites(excited, held)] == ["m", "g", "g"]
+    assert [name for name, *_ in sites(by_hand, held)] == ["maximum"]

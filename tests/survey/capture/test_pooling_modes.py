@@ -259,6 +259,37 @@ def test_where_positions_agree_pre_is_the_mean(subtests: pytest.Subtests) -> Non
                 torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, zero: torch.maximum(zero, x),
+        lambda x, zero: torch.maximum(input=zero, other=x),
+        lambda x, zero: torch.maximum(x, zero) * 0.5,
+        lambda x, zero: torch.maximum(zero, x).div_(3),
+        lambda x, _: functional.relu6(x + 3) * 0.25,
+    ],
+)
+def test_pre_finds_the_input_among_the_arguments_and_scales_like_the_network(
+    function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+) -> None:
+    class Written(nn.Module):
+        """An activation of vectors that is written by hand."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(3, 6)
+            self.register_buffer("zero", torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(self.linear(x), self.zero)  # type: ignore[arg-type]
+
+    torch.manual_seed(0)
+    net = Written()
+    (mean,), (pre,) = (pairs(net, random(9, 3), mode) for mode in ("mean", "pre"))  # type: ignore[arg-type]
+    for ours, theirs in zip(matrices(pre), matrices(mean), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
+
+
 def test_pre_runs_on_folded_batches_with_one_row_an_image() -> None:
     net = build("Folded")
     images = net.images(4)

@@ -230,6 +230,7 @@ def test_what_the_network_holds_and_is_given_stays_as_it_is() -> None:
             x = x.transpose(2, 3) * self.scale[:].expand(3, 16, 16)
             x[:, 0] = x[:, 1].clone()
             x = x + torch.from_numpy(self.array) + torch.randn(()) * 1e-3
+            x = x + torch.as_tensor(self.array) + torch.asarray(self.array)
             return functional.relu(x, inplace=True)
 
     net = build(Tricky)
@@ -249,17 +250,37 @@ def test_what_the_network_holds_and_is_given_stays_as_it_is() -> None:
     assert (array == net.array).all()
 
 
+def test_calls_inside_of_a_vectorised_function_end_no_pass() -> None:
+    class Mapped(nn.Module):
+        """Maps a layer and a write over the images."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.layer = nn.Conv2d(3, 8, 3), nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            def one(values: torch.Tensor) -> torch.Tensor:
+                made = self.layer(values).clone()
+                made[:4].mul_(2)
+                return made
+
+            return functional.gelu(torch.vmap(one)(functional.relu(self.stem(x)).mean((2, 3))))
+
+    relu, gelu = rows(build(Mapped), images())
+    assert (relu.status, gelu.status) == ("ok", "failed")
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.complex64])
 def test_errors_have_the_size_of_a_rounding_and_no_mean(dtype: torch.dtype) -> None:
     x = torch.randn(40_000, generator=torch.Generator().manual_seed(2)).to(dtype)
     wide = torch.complex128 if dtype.is_complex else torch.float64
     made = x.clone()
-    Rounding().disturb([x], made)
+    Rounding().disturb(torch.clone, [x], made)
     relative = ((made.to(wide) - x.to(wide)) / x.to(wide)) / torch.finfo(dtype).eps
     assert 0.4 < size(relative.abs()) < 1
     assert abs(complex(relative.mean())) < 0.02
     again = x.clone()
-    Rounding().disturb([x], again)
+    Rounding().disturb(torch.clone, [x], again)
     assert torch.equal(made, again)
 
 

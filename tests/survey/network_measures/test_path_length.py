@@ -12,6 +12,7 @@ import torchvision
 from torch import nn
 from torch.nn import functional
 
+from survey import measure_network
 from survey.network_measures.base import NetworkScore
 from survey.network_measures.path_length import path_length
 from tests.survey.network_measures.enumerated import RandomGraph
@@ -83,6 +84,13 @@ def perceptron(layers: int, width: int = 4) -> nn.Sequential:
 def test_a_perceptron_has_its_number_of_layers(layers: int) -> None:
     net = nn.Sequential(*perceptron(layers), nn.Linear(4, 3))
     assert both(net, vectors()) == pytest.approx((layers, layers))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_a_network_of_another_type_has_the_same(dtype: torch.dtype) -> None:
+    net = nn.Sequential(*perceptron(2), nn.Linear(4, 3)).to(dtype)
+    scores = measure_network(net, (4,), ["path_length"])
+    assert {score.value for score in scores.values()} == {2}
 
 
 def test_a_network_that_returns_its_input_has_none() -> None:
