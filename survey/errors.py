@@ -157,6 +157,12 @@ class NewerError(StoreError):
     exit_code = 2
 
 
+class CapacityError(SurveyError):
+    """A survey needs more memory or more of the disk than there is."""
+
+    exit_code = 3
+
+
 class ClusterError(SurveyError):
     """A cluster or a worker cannot be reached."""
 

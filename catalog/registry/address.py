@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 from catalog.bounds import open_file, parse_toml, read_at_most
 from catalog.files import sync_folder
@@ -115,6 +116,19 @@ def addressed(home: Home) -> Home:
             hint="leave --registry out: the home remembers it",
         )
     return Home(home.path, asked)
+
+
+def reading_address(file: Path) -> str:
+    """Return the URI by which SQLite reads a registry's file, others writing it or not."""
+    log = file.with_name(f"{file.name}-wal")
+    address = f"file:{quote(str(file))}?mode="
+    if log.exists() and log.stat().st_size:
+        return f"{address}ro"
+    # Nobody who has it open wrote anything. Reading makes a log, which only who may write removes.
+    if os.access(file.parent, os.W_OK):
+        return f"{address}rw"
+    # Where no log can be made SQLite has to promise itself that the file stays as it is.
+    return f"{address}ro&immutable=1"
 
 
 def _unreadable(path: Path, why: str) -> StoreError:

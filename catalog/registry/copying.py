@@ -6,17 +6,16 @@ copied table by table, within one transaction on either side, between tables of 
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import quote
 
 from sqlalchemy import JSON, Connection, Engine, MetaData, create_engine, func, inspect, select
 from sqlalchemy.engine import URL
 
 from catalog.home import REPAIR_HINT, Home
+from catalog.registry.address import reading_address
 from catalog.registry.database import (
     BUSY_SECONDS,
     explained_registry,
@@ -95,9 +94,7 @@ def holds_another() -> SettingsError:
 def _back_up(home: Home, target: Path) -> None:
     if not home.registry.is_file():
         raise no_registry(home)
-    # Of a file on a read-only mount SQLite can promise itself that nobody writes it.
-    mode = "mode=ro" if os.access(home.path, os.W_OK) else "mode=ro&immutable=1"
-    place = f"file:{quote(str(home.registry))}?{mode}"
+    place = reading_address(home.registry)
     try:
         with (
             closing(sqlite3.connect(place, uri=True, timeout=BUSY_SECONDS)) as source,

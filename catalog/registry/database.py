@@ -14,7 +14,6 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
 
 from sqlalchemy import (
     ColumnElement,
@@ -30,6 +29,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from catalog.home import REPAIR_HINT, Home
+from catalog.registry.address import reading_address
 from survey.errors import StoreError
 
 if TYPE_CHECKING:
@@ -201,10 +201,7 @@ def registry_engine(home: Home) -> Engine:
         engine = create_engine(URL.create("sqlite", database=str(home.registry)))
         event.listen(engine, "connect", _prepare_sqlite)
         return engine
-    # Of a file on a read-only mount SQLite can promise itself that nobody writes it.
-    place = f"file:{quote(str(home.registry))}"
-    query = {"mode": "ro", "immutable": "1", "uri": "true"}
-    return create_engine(URL.create("sqlite", database=place, query=query))
+    return create_engine(f"sqlite:///{reading_address(home.registry)}&uri=true")
 
 
 def _server_engine(url: URL) -> Engine:

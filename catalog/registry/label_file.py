@@ -5,15 +5,14 @@ A query of the store shows them, and that library takes longer to import than mo
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import closing
-from urllib.parse import quote
 
 from catalog.bounds import parse_json
 from catalog.home import REPAIR_HINT, Home
+from catalog.registry.address import reading_address
 from catalog.tags import RunLabels, TagValue, checked_tags
 from survey.errors import SettingsError, StoreError
 
@@ -37,10 +36,8 @@ def labels_in_file(home: Home) -> dict[str, RunLabels]:
     """
     if not home.registry.is_file():
         return {}
-    # Of a file on a read-only mount SQLite can promise itself that nobody writes it.
-    mode = "mode=ro" if os.access(home.path, os.W_OK) else "mode=ro&immutable=1"
     try:
-        place = f"file:{quote(str(home.registry))}?{mode}"
+        place = reading_address(home.registry)
         with closing(sqlite3.connect(place, uri=True)) as connection:
             tables = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'run_tags'")
             if tables.fetchone() is None:

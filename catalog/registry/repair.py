@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from catalog.files import replacing_damaged
 from catalog.home import Home
-from catalog.registry.database import REGISTRY_LOGS
+from catalog.registry.address import reading_address
+from catalog.registry.database import BUSY_SECONDS, REGISTRY_LOGS
 from catalog.registry.revisions import make_registry
 from catalog.registry.tables import METADATA
 
@@ -54,27 +54,11 @@ def registry_damage(home: Home) -> str | None:
     """
     if not home.registry.is_file():
         return "it is missing"
-    with _copy(home.registry) as connection:
+    with _snapshot(home.registry) as connection:
         try:
             return _integrity(connection)
         except sqlite3.Error as error:
             return str(error)
-
-
-def damage_in_use(home: Home) -> str | None:
-    """Return what keeps the registry's file from being read, which others may be writing.
-
-    SQLite looks at it as it is at one moment, where ``registry_damage`` would copy half a commit.
-    """
-    place = f"file:{quote(str(home.registry))}?mode=ro"
-    try:
-        with closing(sqlite3.connect(place, uri=True)) as connection:
-            return _integrity(connection)
-    except sqlite3.OperationalError:
-        # Busy, or on a disk where SQLite cannot keep what it needs beside it.
-        return None
-    except sqlite3.Error as error:
-        return str(error)
 
 
 def _integrity(connection: sqlite3.Connection) -> str | None:
@@ -181,6 +165,23 @@ def _add_jobs(new: sqlite3.Connection, runs: list[Mapping[str, Any]]) -> int:
         names, places = ", ".join(values), ", ".join("?" * len(values))
         new.execute(f"INSERT OR IGNORE INTO jobs ({names}) VALUES ({places})", [*values.values()])
     return new.total_changes - before
+
+
+@contextmanager
+def _snapshot(path: Path) -> Iterator[sqlite3.Connection]:
+    """Give a connection on a copy of a registry as it is at one moment, whoever writes it."""
+    with closing(sqlite3.connect("")) as copy:
+        try:
+            place = reading_address(path)
+            with closing(sqlite3.connect(place, uri=True, timeout=BUSY_SECONDS)) as source:
+                # Page by page, whatever is in them.
+                source.backup(copy)
+        except sqlite3.Error:
+            # So damaged that SQLite opens it for nobody.
+            with _copy(path) as connection:
+                yield connection
+            return
+        yield copy
 
 
 @contextmanager

@@ -10,13 +10,13 @@ import fcntl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import duckdb
 
 from catalog.home import REPAIR_HINT
-from catalog.store.undo import lock_path, undoing
+from catalog.store.undo import kept_from_writers, lock_path, undoing
 from catalog.store.writer_lock import require_locks
 from survey.errors import StoreError
 from survey.text import first_line
@@ -46,10 +46,11 @@ _SIGNS_OF_DAMAGE = ("Corrupt database file", "Could not read enough bytes", "Ser
 _locking_down = threading.Lock()
 
 
+@contextmanager
 def connect_reading(
     path: Path, memory_bytes: int = READER_MEMORY_BYTES
-) -> duckdb.DuckDBPyConnection:
-    """Open the file read-only and locked down, waiting while a writer has it.
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a connection on the file, read-only and locked down; wait while a writer has it.
 
     Parameters
     ----------
@@ -65,7 +66,11 @@ def connect_reading(
     """
     deadline = time.monotonic() + WAIT_SECONDS
     _require_file(path)
-    while (connection := _reading(path, memory_bytes)) is None:
+    while True:
+        with ExitStack() as held:
+            if (connection := _reading(path, memory_bytes, held)) is not None:
+                yield connection
+                return
         if time.monotonic() >= deadline:
             raise StoreError(
                 f"{path} was held by a writer for {WAIT_SECONDS:g} seconds",
@@ -73,7 +78,6 @@ def connect_reading(
                 "this process; a scan holds it only for moments",
             )
         time.sleep(RETRY_SECONDS)
-    return connection
 
 
 @contextmanager
@@ -123,14 +127,17 @@ def _require_file(path: Path) -> None:
         raise StoreError(f"{path} does not exist", hint="run `survey run` first or pass --home")
 
 
-def _reading(path: Path, memory_bytes: int) -> duckdb.DuckDBPyConnection | None:
+def _reading(path: Path, memory_bytes: int, held: ExitStack) -> duckdb.DuckDBPyConnection | None:
+    """Return a connection that is closed with a stack; None while a writer has the file."""
     config = {**_READER_CONFIG, "memory_limit": f"{memory_bytes}B"}
     with explained(path), _without_writers(path) as alone:
         if not alone:
             return None
-        return _connected(
+        held.enter_context(kept_from_writers(path))
+        connection = _connected(
             path, lambda: _locked_down(duckdb.connect(path, read_only=True, config=config))
         )
+        return held.enter_context(connection) if connection else None
 
 
 @contextmanager

@@ -13,6 +13,8 @@ Names no table; the sizes are those of DuckDB's storage format.
 from __future__ import annotations
 
 import os
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +34,10 @@ _HEADERS = 12288
 #: How long a recovery waits for processes that open the store; that takes milliseconds.
 _OPENING_SECONDS = 0.3
 
+# Stores that this process reads, by device and number, and by how many connections.
+_read: Counter[tuple[int, int]] = Counter()
+_counting = threading.Lock()
+
 
 def undo_path(store: Path) -> Path:
     """Return the undo file of a store; it exists while the store is written, or after a crash."""
@@ -41,6 +47,26 @@ def undo_path(store: Path) -> Path:
 def lock_path(store: Path) -> Path:
     """Return the file whose lock a process has while it writes a store, or opens it to read."""
     return store.with_name(store.name + ".lock")
+
+
+@contextmanager
+def kept_from_writers(store: Path) -> Iterator[None]:
+    """Let no writer of this process open a store meanwhile.
+
+    Closing any descriptor of a file ends all locks that the process has on it: a writer that only
+    tried would take DuckDB's lock from the readers of its own process.
+    """
+    status = store.stat()
+    file = status.st_dev, status.st_ino
+    with _counting:
+        _read[file] += 1
+    try:
+        yield
+    finally:
+        with _counting:
+            _read[file] -= 1
+            if not _read[file]:
+                del _read[file]
 
 
 class Undo:
@@ -133,6 +159,11 @@ def undoing(store: Path, seconds: float = 0.0) -> Iterator[Undo | None]:
         return
     try:
         with _explained(store):
+            status = store.stat()
+            # Readers open a store where no writer has this lock: none can come now.
+            if _read[status.st_dev, status.st_ino]:
+                yield None
+                return
             file = store.open("r+b", buffering=0)
         with file:
             undo = Undo(store, file)

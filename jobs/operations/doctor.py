@@ -89,7 +89,7 @@ def _home(home: Path) -> Iterator[Finding]:
 def _stores(home: Home, *, busy: bool) -> Iterator[Finding]:
     from catalog.home import REPAIR_HINT
     from catalog.registry.registry import Registry
-    from catalog.registry.repair import damage_in_use
+    from catalog.registry.repair import registry_damage
     from catalog.store.reader import query
     from catalog.store.repair import store_damage
 
@@ -100,7 +100,7 @@ def _stores(home: Home, *, busy: bool) -> Iterator[Finding]:
     else:
         runs = query(home, "SELECT count(*) AS runs FROM runs").column("runs")[0].as_py()
         yield Finding("signatures", "ok", f"{home.signatures}: {counted(runs, 'run')}")
-    if home.registry_url is None and (damage := damage_in_use(home)):
+    if home.registry_url is None and (damage := registry_damage(home)):
         yield Finding("registry", "broken", f"{home.registry}: {damage}", REPAIR_HINT)
     else:
         with Registry(home) as registry:

@@ -33,21 +33,24 @@ def repair(path: Path) -> list[Finding]:
     SettingsError
         If there is no home.
     StoreError
-        If a scan is writing, or the disk is full; the damaged files are where they were.
+        If a scan is writing, a service has a damaged registry open, or the disk is full; the
+        damaged files are where they were.
     """
+    from catalog.registry.address import addressed
     from catalog.store.writer import Writer
 
-    home = Home(path.absolute())
+    home = addressed(Home(path.absolute()))
     if not any(place.exists() for place in (home.signatures, home.registry, home.spool)):
         raise SettingsError(f"there is no home at {home.path}", hint="pass --home")
     home.spool.mkdir(exist_ok=True)
     with Writer.open(home) as writer:
+        damage = _registry_damage(home)
         findings = [*_spool(home), *_store(home)]
         merged = writer.merge()
         left = len(segment_paths(home.spool))
         findings.append(Finding("spool", "ok", f"{counted(merged, 'segment')} merged, {left} wait"))
         findings.append(Finding("signatures", "ok", f"now there: {_held(home)}"))
-        findings += _registry(home)
+        findings += _registry(home, damage)
     return findings
 
 
@@ -89,11 +92,24 @@ def _store(home: Home) -> Iterator[Finding]:
     yield Finding("log", "attention" if done.unread else "ok", detail)
 
 
-def _registry(home: Home) -> Iterator[Finding]:
-    from catalog.registry.repair import registry_damage, repair_registry
+def _registry_damage(home: Home) -> str | None:
+    """Return what is wrong with the registry's file; a server's is left to its own tools."""
+    from catalog.registry.repair import registry_damage
+    from catalog.store.writer_lock import is_locked
+
+    damage = None if home.registry_url else registry_damage(home)
+    if damage and is_locked(home.driver_lock):
+        raise StoreError(
+            f"{home.registry} is damaged, and a service has it open: {damage}",
+            hint="stop the service, then run the same command again",
+        )
+    return damage
+
+
+def _registry(home: Home, damage: str | None) -> Iterator[Finding]:
+    from catalog.registry.repair import repair_registry
 
     runs = _runs(home)
-    damage = registry_damage(home)
     if damage is not None:
         done = repair_registry(home, damage, runs)
         yield Finding("registry", "attention", f"{home.registry} was damaged: {damage}")
@@ -107,6 +123,8 @@ def _registry(home: Home) -> Iterator[Finding]:
         yield Finding("jobs", "ok", detail)
         if done.aside is None or not {"run_labels", "run_tags"}.isdisjoint(done.torn):
             yield Finding("labels", "attention", "labels and tags are lost", _DECLARED_AGAIN)
+    elif home.registry_url:
+        yield Finding("registry", "ok", f"{home.registry_url}: left to the tools of its database")
     else:
         yield Finding("registry", "ok", f"{home.registry}: every row can be read")
     yield from _missing_runs(home, {str(run["run_id"]) for run in runs if run["status"] == "done"})

@@ -16,7 +16,7 @@ from jobs.planning.estimate import History, scores_left
 from jobs.planning.job import Job
 from jobs.planning.ordering import pixels_of
 from jobs.planning.worker_layout import Devices, Machine, placed
-from survey import ClusterError, StoreError
+from survey.errors import CapacityError
 from survey.text import format_bytes
 
 #: Bytes a worker holds before it has a network, and for each pixel of a forward pass; rough, and
@@ -53,14 +53,13 @@ def require_room(
 
     Raises
     ------
-    StoreError
-        If the disk has not room enough for the rows.
-    ClusterError
-        If a network's weights alone need more memory than any machine has.
+    CapacityError
+        If the disk has not room enough for the rows, or a network's weights alone need more memory
+        than any machine has.
     """
     rows, free = row_bytes(jobs, states, least=True), shutil.disk_usage(home.path).free
     if rows > free:
-        raise StoreError(
+        raise CapacityError(
             f"the rows of {len(jobs)} jobs need about {format_bytes(rows)} and the disk of"
             f" {home.path} has {format_bytes(free)} free",
             hint="make room, pass --home on another disk, or measure fewer images with --limit",
@@ -70,7 +69,7 @@ def require_room(
         return  # the memory of some machine is unknown
     heaviest = max(jobs, key=_least_bytes)
     if _least_bytes(heaviest) > max(fitting):
-        raise ClusterError(
+        raise CapacityError(
             f"{heaviest.title} needs at least {format_bytes(_least_bytes(heaviest))} of memory, and"
             f" no machine has more than {format_bytes(max(fitting))}",
             hint="add a larger machine, or leave this network out",

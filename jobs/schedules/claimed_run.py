@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from jobs.runners.base import Runner
     from jobs.runners.options import Limits
     from jobs.scan.reporter import Reporter
+    from jobs.schedules.notices import Notice
 
 #: Processes in a row that may die over one row while they measure, without a new batch.
 MOST_LOSSES = 5
@@ -184,9 +185,8 @@ class ClaimedRun(Generic[Row]):
             events.append(self._event(*moved))
         return events
 
-    def _event(self, kind: Any, title: str, detail: dict[str, Any]) -> EventEntry:
-        detail = {"survey": self.title, **detail}
-        return EventEntry(kind, self.cause, title, detail, self.now())
+    def _event(self, *notice: Any) -> EventEntry:
+        return _event_of(self.title, self.cause, notice, self.now())
 
     def _leave(self, error: SurveyError) -> Ended[Row]:
         from catalog.store.writer_lock import writing_process
@@ -205,11 +205,16 @@ def take(claims: Claims[Row], row: Row, now: datetime, pace: Pace) -> Row | None
     return claims.take(row, this_process(), now, now + timedelta(seconds=pace.lease))
 
 
-def abandoned(claims: Claims[Row], row: Row, now: datetime, stopped: Settlement) -> bool:
+def abandoned(
+    claims: Claims[Row], row: Row, now: datetime, stopped: Settlement, title: str, cause: str
+) -> bool:
     """Return whether the process of a running row is gone and another one may take it.
 
-    Rows that were asked to stop, or over which too many processes died, are settled instead.
+    Rows that were asked to stop, or over which too many processes died, are settled instead. For
+    the parameters see ``ClaimedRun``.
     """
+    from jobs.schedules.notices import end_notice
+
     if not is_gone(row, now):
         return False
     if row.cancel_at is not None:
@@ -217,9 +222,15 @@ def abandoned(claims: Claims[Row], row: Row, now: datetime, stopped: Settlement)
         return False
     if row.losses >= MOST_LOSSES:
         reason = f"{MOST_LOSSES} processes died over it, the last on {row.host}"
-        claims.settle(row, Settlement("failed", reason), now)
+        failed = Settlement("failed", reason)
+        claims.settle(row, failed, now, [_event_of(title, cause, end_notice(title, failed), now)])
         return False
     return True
+
+
+def _event_of(title: str, cause: str, notice: Notice, moment: datetime) -> EventEntry:
+    kind, sentence, detail = notice
+    return EventEntry(kind, cause, sentence, {"survey": title, **detail}, moment)
 
 
 def _settlement(outcome: Outcome) -> Settlement:

@@ -64,6 +64,7 @@ def tick(  # noqa: PLR0913 - all but the first three have defaults
     most: int | None = None,
     allowed: Sequence[Path] = (),
     leave_refused: bool = False,
+    passed: Collection[int] = (),
 ) -> list[Ran]:
     """Run every due time that no other process runs, until none is left.
 
@@ -90,6 +91,8 @@ def tick(  # noqa: PLR0913 - all but the first three have defaults
     leave_refused : bool
         Whether such a schedule that names others waits for the service, which may allow them;
         otherwise its due time fails.
+    passed : collection of int
+        Numbers of due times to leave out.
 
     Returns
     -------
@@ -102,7 +105,7 @@ def tick(  # noqa: PLR0913 - all but the first three have defaults
         If the registry cannot be used.
     """
     pace = pace or Pace()
-    ran, passed = list[Ran](), set[int]()
+    ran, passed = list[Ran](), set(passed)
     with Registry(home) as registry:
         schedules = registry.schedules
         while len(ran) != most and (following := next_due(schedules, now(), pace.grace, passed)):
@@ -159,7 +162,7 @@ def _run(
         claims=schedules,
         row=taken,
         title=schedule.name,
-        cause=f"schedule {schedule.name}, due {_utc(taken.due_at)}",
+        cause=_cause(schedule, taken),
         definition=survey,
         stopped=Settlement("replaced", "a later run took its place"),
         now=now,
@@ -240,11 +243,17 @@ def _candidate(schedules: Schedules, schedule: Schedule, now: datetime) -> Tick 
     for candidate in schedules.open_ticks(schedule):
         if candidate.state == "waiting":
             return candidate
-        if abandoned(schedules, candidate, now, _REPLACED):
+        cause = _cause(schedule, candidate)
+        if abandoned(schedules, candidate, now, _REPLACED, schedule.name, cause):
             return candidate
         if not is_gone(candidate, now):
             return None
     return None
+
+
+def _cause(schedule: Schedule, due: Tick) -> str:
+    """Return what tells the events of a due time from those of others."""
+    return f"schedule {schedule.name}, due {_utc(due.due_at)}"
 
 
 def _utc(moment: datetime) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from catalog.home import Home
 from catalog.registry.policies import GRACE_SECONDS
 from catalog.registry.registry import Registry
-from catalog.registry.rows import Submission
+from catalog.registry.rows import Submission, Tick
 from catalog.store.writer_lock import writing_process
 from jobs.runners.base import Runner
 from jobs.runners.options import Limits
@@ -94,11 +94,16 @@ class _Driver:
         self._due_last = False
         #: Why submissions are left to other services, by their numbers: each is logged once.
         self._left: dict[int, str] = {}
+        #: What could not be run, by kind and number, until something else had its turn.
+        self._waited: set[tuple[type, int]] = set()
 
     def look(self) -> float:
         """Run the next of what is to be done, if any; return for how many seconds to wait."""
         self._settings.prepare()
         work = self._next()
+        if work is None and self._waited:
+            self._waited.clear()
+            work = self._next()
         if work is None:
             self._file.write("idle", "", "")
             return LOOK_SECONDS
@@ -114,7 +119,7 @@ class _Driver:
     def _next(self) -> tuple[str, Callable[[], Ended[Any] | None]] | None:
         """Return what is to be done next, and what does it."""
         now, submissions = utc_now(), self._registry.submissions
-        due = next_due(self._registry.schedules, now, self._settings.grace)
+        due = next_due(self._registry.schedules, now, self._settings.grace, self._passed_ticks())
         submission = next_submission(submissions, now, self._passed_over)
         # One of each kind in turn: neither keeps the other waiting for ever.
         self._due_last = due is not None and not (submission and self._due_last)
@@ -125,8 +130,13 @@ class _Driver:
             return title_of(submission, name), lambda: self._run_submission(submission)
         return None
 
+    def _passed_ticks(self) -> list[int]:
+        return [number for kind, number in self._waited if kind is Tick]
+
     def _passed_over(self, submission: Submission) -> bool:
-        """Return whether a submission waits for a service that allows its files' folders."""
+        """Return whether a submission waits: for its turn, or a service that allows its folders."""
+        if (Submission, submission.id) in self._waited:
+            return True
         submissions = self._registry.submissions
         reason = leave_to_others(submissions, submission, self._settings.allowed)
         if reason and self._left.get(submission.id) != reason:
@@ -148,6 +158,7 @@ class _Driver:
             pace=self._pace,
             most=1,
             allowed=settings.allowed,
+            passed=self._passed_ticks(),
         )
         return ran[0].ended if ran else None
 
@@ -167,7 +178,11 @@ class _Driver:
     def _report(self, title: str, ended: Ended[Any]) -> float:
         if ended.left is not None:
             self._wait(title, ended.left.message)
-            return BUSY_SECONDS if ended.busy else UNREACHED_SECONDS
+            if ended.busy:
+                return BUSY_SECONDS
+            self._waited.add((type(ended.row), ended.row.id))
+            return UNREACHED_SECONDS
+        self._waited.clear()
         self._settings.say(f"{title}: {outcome_of(ended.row)}")
         for job, failure in ended.outcome.failed if ended.outcome else ():
             self._settings.say(f"{job.title}: {failure.stage}: {failure.message}")

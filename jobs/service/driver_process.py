@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 
 from jobs.service.driver import DriverSettings
 
@@ -52,23 +53,31 @@ class DriverProcess:
                 target=self._target, args=(self._settings,), name="driver"
             )
             began = time.monotonic()
-            process.start()
-            if self._over in wait([process.sentinel, self._over]):
-                process.terminate()
-                process.join(STOP_SECONDS)
-                process.kill()
+            try:
+                process.start()
+            except OSError as error:
+                # Such as without memory, for which the driver before may have ended, too.
+                end = f"cannot start: {error.strerror or error}"
+            else:
+                if self._over in wait([process.sentinel, self._over]):
+                    _end(process)
+                    return
                 process.join()
-                return
-            process.join()
+                end = f"ended with exit code {process.exitcode}"
             if time.monotonic() - began > LONGEST_PAUSE:
                 pause = FIRST_PAUSE
-            self._settings.say(
-                f"the driver ended with exit code {process.exitcode}; it is started again in"
-                f" {pause:g} s"
-            )
+            self._settings.say(f"the driver {end}; it is started again in {pause:g} s")
             if wait([self._over], pause):
                 return
             pause = min(LONGEST_PAUSE, 2 * pause)
+
+
+def _end(process: BaseProcess) -> None:
+    """End a driver: as it is told to, or else killed."""
+    process.terminate()
+    process.join(STOP_SECONDS)
+    process.kill()
+    process.join()
 
 
 def stop_with_parent() -> None:

@@ -117,7 +117,7 @@ def next_submission(
         Whether one that could be run is left to another process.
     """
     for submission in submissions.open():
-        if submission.state == "queued" or abandoned(submissions, submission, now, _CANCELLED):
+        if submission.state == "queued" or _abandoned(submissions, submission, now):
             if passed_over(submission):
                 continue
             return submission
@@ -125,6 +125,17 @@ def next_submission(
             # Another process runs it, and no other can write to the home.
             return None
     return None
+
+
+def _abandoned(submissions: Submissions, submission: Submission, now: datetime) -> bool:
+    title = title_of(submission, submissions.survey(submission)[0])
+    return abandoned(submissions, submission, now, _CANCELLED, title, _cause(submission))
+
+
+def _cause(submission: Submission) -> str:
+    """Return what tells the events of a submission from those of others, of its retries too."""
+    moment = f"{submission.submitted_at:%Y-%m-%d %H:%M:%S.%f} UTC"
+    return f"survey {submission.id}, submitted {moment}"
 
 
 def leave_to_others(
@@ -199,7 +210,7 @@ def run_submission(
         claims=submissions,
         row=taken,
         title=title_of(taken, name),
-        cause=f"survey {taken.id}, submitted {taken.submitted_at:%Y-%m-%d %H:%M:%S.%f} UTC",
+        cause=_cause(taken),
         definition=definition,
         stopped=_CANCELLED,
         now=utc_now,

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from catalog.home import Home
 from catalog.open_home import open_home
+from catalog.registry.copying import copy_to_file
 from catalog.registry.labels import labels_of
 from catalog.registry.registry import Registry
 from catalog.registry.repair import registry_damage, repair_registry
+from catalog.registry.rows import JobEntry
 from catalog.registry.tables import METADATA
 from catalog.tags import RunLabels
 
@@ -110,3 +114,27 @@ def test_a_repair_keeps_those_that_can_be_read(home: Home, older: bool) -> None:
     done = repair_registry(home, registry_damage(home) or "as if", [])
     assert done.torn == ()
     assert labels_of(home) == labels
+
+
+@ONLY_FILE
+def test_who_may_only_read_sees_what_the_owner_has_committed(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are still in SQLite's log, beside an owner that has the registry open."""
+    job = JobEntry("key", "r1", "vgg7", "small", "bundled", "digits", {})
+    with Registry(home) as registry:
+        registry.labels.set({"r1": RunLabels("VGG")})
+        registry.add_jobs(registry.record_survey("mine", {}), [job])
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        assert labels_of(home) == {"r1": RunLabels("VGG")}
+        with Registry(home) as reader:
+            assert [each.run_id for each in reader.jobs()] == ["r1"]
+        copy = Home(tmp_path / "copy")
+        copy.path.mkdir()
+        copy_to_file(home, copy.registry)
+    # A folder that SQLite cannot write to, and in which it left no log.
+    home.path.chmod(0o555)
+    with Registry(home) as reader:
+        assert [each.run_id for each in reader.jobs()] == ["r1"]
+    assert labels_of(copy) == labels_of(home) == {"r1": RunLabels("VGG")}
+    home.path.chmod(0o755)

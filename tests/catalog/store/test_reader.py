@@ -48,6 +48,8 @@ for _ in range(15):
     last = row["batches"]
 """
 
+OTHER = "import duckdb, sys; duckdb.connect(sys.argv[1]).close()"
+
 HOLDER = """
 import sys, duckdb
 connection = duckdb.connect(sys.argv[1], read_only=True)
@@ -257,6 +259,18 @@ def test_no_merge_comes_between_a_readers_look_at_the_headers_and_its_lock(
         assert merged == [0]
         assert writer.merge() == 1
         assert len(stored(home)) == SITES
+
+
+def test_a_writer_that_only_tries_takes_no_lock_from_its_process_s_reader(home: Home) -> None:
+    with Writer.open(home) as writer:
+        writer.write(batches=[BatchRecord("r1", 1, batch(0), 512)])
+        with reading(home):
+            assert writer.merge() == 0
+            with python(OTHER, home.signatures) as other:
+                assert other.wait() == 1
+        assert writer.merge() == 1
+        with python(OTHER, home.signatures) as other:
+            assert other.wait() == 0
 
 
 def test_a_connection_held_open_elsewhere_never_stops_the_writer(home: Home) -> None:

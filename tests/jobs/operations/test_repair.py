@@ -11,14 +11,18 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import duckdb
 import pytest
+from filelock import FileLock
 
 from catalog.home import Home, segment_paths
 from catalog.open_home import open_home
+from catalog.registry import registry as registry_module
+from catalog.registry.address import record_url
 from catalog.registry.registry import Registry
-from catalog.registry.repair import damage_in_use
+from catalog.registry.repair import registry_damage
 from catalog.registry.rows import JobEntry
 from catalog.store import merged_segments
 from catalog.store import repair as store_repair
@@ -280,6 +284,32 @@ def test_a_repair_waits_for_no_scan_and_makes_no_home(home: Home, tmp_path: Path
     assert not (tmp_path / "nothing").exists()
 
 
+def test_a_registry_that_a_service_has_open_is_not_replaced(home: Home) -> None:
+    scribble(home.registry, 0.0)
+    damaged = home.registry.read_bytes()
+    with FileLock(home.driver_lock), pytest.raises(StoreError, match="service"):
+        repair(home.path)
+    assert home.registry.read_bytes() == damaged
+    assert not list(home.path.glob("*.damaged-*"))
+    repair(home.path)
+    assert list(home.path.glob("registry.sqlite.damaged-*"))
+
+
+def test_a_registry_on_a_server_is_left_to_its_tools(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Registry(home) as registry:
+        jobs = registry.jobs()
+    home.registry.unlink()
+    record_url(Home(home.path, "postgresql+psycopg://u@localhost/zoo"))
+    served = mock.MagicMock()
+    served.__enter__.return_value.jobs.return_value = jobs
+    monkeypatch.setattr(registry_module, "Registry", lambda _: served)
+    states = {finding.check: finding.state for finding in repair(home.path)}
+    assert (states["registry"], "labels" in states) == ("ok", False)
+    assert not home.registry.exists()
+
+
 def test_the_log_keeps_the_newest_segments_within_its_bounds(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,7 +371,7 @@ def test_a_registry_that_others_write_is_whole(home: Home) -> None:
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        looks = [damage_in_use(home) for _ in range(200)]
+        looks = [registry_damage(home) for _ in range(100)]
     finally:
         ended.set()
         thread.join()

@@ -21,7 +21,7 @@ from jobs.planning.worker_layout import Devices, Machine, local_memory
 from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
 from jobs.scan.reporter import Reporter
-from survey import ClusterError, StoreError
+from survey.errors import CapacityError
 from tests.catalog.homes import new_home
 from tests.jobs.jobs import ON_CPU, declared, job
 
@@ -55,11 +55,11 @@ def test_decoded_images_are_counted_once_for_jobs_that_share_them():
 def test_weights_that_no_machine_can_hold_are_refused_before_anything_starts(tmp_path):
     home = new_home(tmp_path / "home")
     jobs = [job(), job(model="torchvision:vgg16")]
-    with pytest.raises(ClusterError, match=r"vgg16.*1\.29 GB.*1 GB"):
+    with pytest.raises(CapacityError, match=r"vgg16.*1\.29 GB.*1 GB"):
         require_room(home, jobs, {}, TWO_WORKERS, [machine(GB), machine(GB // 2)])
     require_room(home, jobs, {}, TWO_WORKERS, [machine(GB), machine(2 * GB)])
     # The larger machine has no core for a worker with so many threads.
-    with pytest.raises(ClusterError):
+    with pytest.raises(CapacityError):
         require_room(home, jobs, {}, Devices("cpu", 1, 2), [machine(GB), machine(2 * GB, cores=1)])
     # A machine whose memory is unknown is tried.
     require_room(home, jobs, {}, TWO_WORKERS, [machine(GB), machine(0)])
@@ -70,7 +70,7 @@ def test_a_disk_without_room_for_the_rows_is_refused_before_anything_starts(
 ):
     home = new_home(tmp_path / "home")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(GB, GB - 100, 100))
-    with pytest.raises(StoreError, match="100 bytes"):
+    with pytest.raises(CapacityError, match="100 bytes"):
         run_survey(home, declared(), LocalRunner(ON_CPU), Reporter())
 
 

@@ -24,6 +24,7 @@ from catalog.registry.registry import Registry
 from catalog.registry.rows import EventRow
 from catalog.store.reader import query
 from catalog.store.writer import Writer
+from jobs import run
 from jobs.operations.control import find_job
 from jobs.planning.allowed_files import require_allowed
 from jobs.planning.definition import Definition, parse_definition
@@ -40,7 +41,7 @@ from jobs.service import driver
 from jobs.service.driver import DriverSettings, _Driver
 from jobs.service.driver_state import DriverFile, driver_state, only_driver
 from jobs.service.submissions import cancel, next_submission, retry, retry_job, submit
-from survey.errors import SettingsError, SurveyError, UntrustedCode
+from survey.errors import ClusterError, SettingsError, SurveyError, UntrustedCode
 from tests.jobs.jobs import ON_CPU
 
 pytestmark = pytest.mark.slow(seconds=8)
@@ -92,8 +93,8 @@ def events(home: Home) -> list[EventRow]:
         return registry.events.latest(50)
 
 
-def due_now(home: Home, definition: Definition, origin: str = "z") -> None:
-    entry = new_entry("often", definition, Path("z"), cron="* * * * *", timezone="UTC")
+def due_now(home: Home, definition: Definition, origin: str = "z", name: str = "often") -> None:
+    entry = new_entry(name, definition, Path("z"), cron="* * * * *", timezone="UTC")
     entry = dataclasses.replace(entry, origin=origin)
     with Registry(home) as registry:
         registry.schedules.add(entry, datetime.now(UTC) - timedelta(minutes=5))
@@ -152,6 +153,47 @@ def test_due_times_and_submissions_take_turns(home, looked):
             line.partition(" (")[0].partition(":")[0] for _ in range(3) for line in looked()[1]
         ]
     assert titles == ["schedule often", "survey 1", "survey 2"]
+
+
+@pytest.mark.parametrize("kind", ["submitted", "due"])
+def test_what_cannot_be_run_now_keeps_no_other_waiting(home, monkeypatch, kind):
+    real, tried = run.run_survey, []
+
+    def run_if_reached(home: Home, definition: Definition, *args: object, **options: object):
+        tried.append(definition.settings.images_per_score)
+        if tried[-1] == 64:
+            raise ClusterError("no Ray answers")
+        return real(home, definition, *args, **options)
+
+    monkeypatch.setattr(run, "run_survey", run_if_reached)
+    unreached = small_survey(settings={"images_per_score": 64})
+    settings = DriverSettings(home, lambda: LocalRunner(ON_CPU), lambda _: None)
+    with Registry(home) as registry:
+        if kind == "submitted":
+            submit(registry, unreached)
+            submit(registry, small_survey())
+        else:
+            due_now(home, unreached, name="first")
+            due_now(home, small_survey(), name="second")
+        looking = _Driver(settings, registry, Reporter())
+        waits = [looking.look() for _ in range(4)]
+    # What was left has its turn again after the other one, and then alone.
+    assert tried == [64, 128, 64, 64]
+    assert waits == [driver.UNREACHED_SECONDS, 0.0, *[driver.UNREACHED_SECONDS] * 2]
+
+
+def test_a_survey_that_no_machine_can_hold_fails_and_is_noticed(home):
+    def small_machine() -> LocalRunner:
+        runner = LocalRunner(ON_CPU)
+        runner.machines = [dataclasses.replace(each, memory=2**20) for each in runner.machines]
+        return runner
+
+    with Registry(home) as registry:
+        submission = submit(registry, small_survey(settings={"images_per_score": 64}))
+        _Driver(DriverSettings(home, small_machine, print), registry, Reporter()).look()
+        ended = registry.submissions.named(submission.id)
+    assert (ended.state, "memory" in ended.reason) == ("failed", True)
+    assert [event.kind for event in events(home)] == ["failed"]
 
 
 @pytest.mark.parametrize(
@@ -267,6 +309,8 @@ def test_a_submission_whose_process_is_gone_goes_on_and_is_given_up_in_the_end(h
         submissions.set_losses(taken, MOST_LOSSES)
         assert next_submission(submissions, later) is None
         assert submissions.named(submission.id).state == "failed"
+        (event,) = events(home)
+        assert (event.kind, "processes died" in event.title) == ("failed", True)
         retry(registry, submissions.named(submission.id))
         looked()
         assert submissions.named(submission.id).state == "done"

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import queue
 import signal
 import subprocess
 import sys
 import time
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
 
 import pytest
 
+from catalog.home import Home
+from jobs.runners.local import LocalRunner
+from jobs.service import driver_process
+from jobs.service.driver import DriverSettings, drive
 from tests.style.repository import ROOT
 from tests.waiting import PATIENCE_SECONDS
 
@@ -52,3 +60,18 @@ def test_a_driver_that_does_not_stop_with_its_service_is_killed():
             raise
     assert printed == "told\n"
     assert time.monotonic() - killed >= PATIENCE
+
+
+def test_a_driver_that_cannot_be_started_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    lines = queue.Queue[str]()
+    monkeypatch.setattr(driver_process, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(SpawnProcess, "start", refuse)
+    settings = DriverSettings(Home(tmp_path), LocalRunner, lines.put)
+    with driver_process.DriverProcess(drive, settings):
+        said = [lines.get(timeout=PATIENCE_SECONDS) for _ in range(3)]
+    assert all("temporarily unavailable" in line for line in said)
