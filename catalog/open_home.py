@@ -98,8 +98,9 @@ def _make(home: Home) -> None:
                 folder.mkdir(exist_ok=True)
             # First what another machine may refuse: without a store there is no home.
             upgrade_registry(home)
-            # Before the first merge: readers look at it.
-            lock_path(home.signatures).touch()
+            # Readers look at its file, before the first merge too.
+            with suppress(Timeout), FileLock(lock_path(home.signatures), timeout=0):
+                pass
             if home.signatures.exists():
                 upgrade_store(home.signatures)
             else:

@@ -110,6 +110,8 @@ def run_survey(
         If another scan is writing to the home, or a store cannot be written.
     SettingsError, CatalogError
         If the survey cannot be planned, or files are missing offline; nothing is started then.
+    CapacityError
+        If the disk has no room for the rows, or no machine for a network.
     ClusterError
         If the runner cannot start.
     """

@@ -13,6 +13,7 @@ from survey.lazy import lazy_names
 
 if TYPE_CHECKING:
     from survey.errors import (
+        CapacityError,
         CaptureError,
         CatalogError,
         CheckpointError,

@@ -120,15 +120,15 @@ def addressed(home: Home) -> Home:
 
 def reading_address(file: Path) -> str:
     """Return the URI by which SQLite reads a registry's file, others writing it or not."""
-    log = file.with_name(f"{file.name}-wal")
+    log, index = (file.with_name(file.name + ending) for ending in ("-wal", "-shm"))
     address = f"file:{quote(str(file))}?mode="
-    if log.exists() and log.stat().st_size:
-        return f"{address}ro"
-    # Nobody who has it open wrote anything. Reading makes a log, which only who may write removes.
-    if os.access(file.parent, os.W_OK):
-        return f"{address}rw"
-    # Where no log can be made SQLite has to promise itself that the file stays as it is.
-    return f"{address}ro&immutable=1"
+    logged = log.exists() and log.stat().st_size
+    if os.access(file.parent, os.W_OK) and os.access(file, os.W_OK):
+        # Reading makes a log, which only who may write removes; one with rows stays as it is.
+        return f"{address}{'ro' if logged else 'rw'}"
+    # Beside a file of another user nothing is left that this one could not write. Without a log
+    # SQLite has to promise itself that the file stays as it is.
+    return f"{address}ro" if logged and index.exists() else f"{address}ro&immutable=1"
 
 
 def _unreadable(path: Path, why: str) -> StoreError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sqlite3
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -201,7 +202,12 @@ def registry_engine(home: Home) -> Engine:
         engine = create_engine(URL.create("sqlite", database=str(home.registry)))
         event.listen(engine, "connect", _prepare_sqlite)
         return engine
-    return create_engine(f"sqlite:///{reading_address(home.registry)}&uri=true")
+    return create_engine(
+        URL.create("sqlite", database=str(home.registry)),
+        creator=lambda: sqlite3.connect(
+            reading_address(home.registry), uri=True, check_same_thread=False
+        ),
+    )
 
 
 def _server_engine(url: URL) -> Engine:

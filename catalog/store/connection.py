@@ -10,7 +10,7 @@ import fcntl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -65,8 +65,8 @@ def connect_reading(
         If it stays busy, is missing, or is no store.
     """
     deadline = time.monotonic() + WAIT_SECONDS
-    _require_file(path)
     while True:
+        _require_file(path)
         with ExitStack() as held:
             if (connection := _reading(path, memory_bytes, held)) is not None:
                 yield connection
@@ -155,14 +155,18 @@ def _without_writers(path: Path) -> Iterator[bool]:
         return
     with file:
         free = True
+        # Where there are no locks DuckDB cannot have its own either.
+        with suppress(OSError):
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                free = False
         try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            free = False
-        except OSError:
-            # Without locks DuckDB's own cannot be had either.
-            pass
-        yield free
+            yield free
+        finally:
+            # A process that was forked meanwhile has the file, too: closing it is not enough.
+            with suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _connected(

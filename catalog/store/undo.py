@@ -32,11 +32,12 @@ if TYPE_CHECKING:
 _HEADERS = 12288
 
 #: How long a recovery waits for processes that open the store; that takes milliseconds.
-_OPENING_SECONDS = 0.3
+_OPENING_SECONDS = 3.0
 
 # Stores that this process reads, by device and number, and by how many connections.
 _read: Counter[tuple[int, int]] = Counter()
 _counting = threading.Lock()
+os.register_at_fork(after_in_child=_read.clear)
 
 
 def undo_path(store: Path) -> Path:
@@ -122,16 +123,16 @@ class Undo:
             self._path.unlink(missing_ok=True)
 
 
-def recover(store: Path) -> None:
-    """Put back what a loss of power left half-written in a store that nobody is writing.
+def recover(store: Path) -> bool:
+    """Put back what a loss of power left half-written in a store; return whether nobody had it.
 
     Raises
     ------
     StoreError
         If the store cannot be written.
     """
-    with undoing(store, _OPENING_SECONDS):
-        pass
+    with undoing(store, _OPENING_SECONDS) as undo:
+        return undo is not None
 
 
 @contextmanager

@@ -73,7 +73,11 @@ def _store(home: Home) -> Iterator[Finding]:
     damage = store_damage(home.signatures)
     if damage and undo_path(home.signatures).exists():
         # A writer that was killed may have left what makes the file whole.
-        recover(home.signatures)
+        if not recover(home.signatures):
+            raise StoreError(
+                f"{home.signatures} is damaged, and other processes read it all the time",
+                hint="end them, then run the same command again",
+            )
         damage = store_damage(home.signatures)
     if damage is None:
         yield Finding("signatures", "ok", f"{home.signatures}: every row can be read")
@@ -100,7 +104,7 @@ def _registry_damage(home: Home) -> str | None:
     damage = None if home.registry_url else registry_damage(home)
     if damage and is_locked(home.driver_lock):
         raise StoreError(
-            f"{home.registry} is damaged, and a service has it open: {damage}",
+            f"{home.registry} cannot be used ({damage}), and a service has it open",
             hint="stop the service, then run the same command again",
         )
     return damage

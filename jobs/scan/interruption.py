@@ -34,7 +34,7 @@ def dropped_interruptions_raised() -> Iterator[None]:
             report(dropped)
             return
         # A signal of its own: it ends a wait, too.
-        again = (threading.main_thread().ident, signal.SIGINT)
+        again = (threading.main_thread().ident, _CAME[-1] if _CAME else signal.SIGINT)
         timers.append(threading.Timer(_CALLBACK_SECONDS, signal.pthread_kill, again))
         timers[-1].start()
 

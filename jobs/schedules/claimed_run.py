@@ -206,15 +206,17 @@ def take(claims: Claims[Row], row: Row, now: datetime, pace: Pace) -> Row | None
 
 
 def abandoned(
-    claims: Claims[Row], row: Row, now: datetime, stopped: Settlement, title: str, cause: str
+    claims: Claims[Row],
+    row: Row,
+    now: datetime,
+    stopped: Settlement,
+    named: Callable[[], tuple[str, str]],
 ) -> bool:
     """Return whether the process of a running row is gone and another one may take it.
 
-    Rows that were asked to stop, or over which too many processes died, are settled instead. For
-    the parameters see ``ClaimedRun``.
+    Rows that were asked to stop, or over which too many processes died, are settled instead;
+    ``named`` returns title and cause of their events.
     """
-    from jobs.schedules.notices import end_notice
-
     if not is_gone(row, now):
         return False
     if row.cancel_at is not None:
@@ -222,7 +224,10 @@ def abandoned(
         return False
     if row.losses >= MOST_LOSSES:
         reason = f"{MOST_LOSSES} processes died over it, the last on {row.host}"
-        failed = Settlement("failed", reason)
+        failed, (title, cause) = Settlement("failed", reason), named()
+        # Imported only where somebody is to notice something: looking has to be quick.
+        from jobs.schedules.notices import end_notice
+
         claims.settle(row, failed, now, [_event_of(title, cause, end_notice(title, failed), now)])
         return False
     return True

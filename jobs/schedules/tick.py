@@ -157,12 +157,13 @@ def _run(
         # What falls due during this run overlaps with it, also if no other process looks.
         look(schedules, moment, pace.grace)
 
+    title, cause = _named(schedule, taken)
     return ClaimedRun(
         home=home,
         claims=schedules,
         row=taken,
-        title=schedule.name,
-        cause=_cause(schedule, taken),
+        title=title,
+        cause=cause,
         definition=survey,
         stopped=Settlement("replaced", "a later run took its place"),
         now=now,
@@ -243,17 +244,17 @@ def _candidate(schedules: Schedules, schedule: Schedule, now: datetime) -> Tick 
     for candidate in schedules.open_ticks(schedule):
         if candidate.state == "waiting":
             return candidate
-        cause = _cause(schedule, candidate)
-        if abandoned(schedules, candidate, now, _REPLACED, schedule.name, cause):
+        named = partial(_named, schedule, candidate)
+        if abandoned(schedules, candidate, now, _REPLACED, named):
             return candidate
         if not is_gone(candidate, now):
             return None
     return None
 
 
-def _cause(schedule: Schedule, due: Tick) -> str:
-    """Return what tells the events of a due time from those of others."""
-    return f"schedule {schedule.name}, due {_utc(due.due_at)}"
+def _named(schedule: Schedule, due: Tick) -> tuple[str, str]:
+    """Return what the events of a due time call it, and what tells them from those of others."""
+    return schedule.name, f"schedule {schedule.name}, due {_utc(due.due_at)}"
 
 
 def _utc(moment: datetime) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,10 @@ def next_submission(
         Whether one that could be run is left to another process.
     """
     for submission in submissions.open():
-        if submission.state == "queued" or _abandoned(submissions, submission, now):
+        named = partial(_named, submissions, submission)
+        if submission.state == "queued" or abandoned(
+            submissions, submission, now, _CANCELLED, named
+        ):
             if passed_over(submission):
                 continue
             return submission
@@ -127,15 +131,11 @@ def next_submission(
     return None
 
 
-def _abandoned(submissions: Submissions, submission: Submission, now: datetime) -> bool:
-    title = title_of(submission, submissions.survey(submission)[0])
-    return abandoned(submissions, submission, now, _CANCELLED, title, _cause(submission))
-
-
-def _cause(submission: Submission) -> str:
-    """Return what tells the events of a submission from those of others, of its retries too."""
+def _named(submissions: Submissions, submission: Submission) -> tuple[str, str]:
+    """Return what the events of a submission call it, and what tells them from those of others."""
     moment = f"{submission.submitted_at:%Y-%m-%d %H:%M:%S.%f} UTC"
-    return f"survey {submission.id}, submitted {moment}"
+    title = title_of(submission, submissions.survey(submission)[0])
+    return title, f"survey {submission.id}, submitted {moment}"
 
 
 def leave_to_others(
@@ -205,12 +205,13 @@ def run_submission(
         # Links may have changed since it was submitted.
         return require_allowed(definition_of(name, stored), allowed)
 
+    title, cause = _named(submissions, taken)
     run = ClaimedRun(
         home=home,
         claims=submissions,
         row=taken,
-        title=title_of(taken, name),
-        cause=_cause(taken),
+        title=title,
+        cause=cause,
         definition=definition,
         stopped=_CANCELLED,
         now=utc_now,

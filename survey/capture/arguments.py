@@ -83,7 +83,7 @@ def repeated(
 
 def by_hand(_tensor: torch.Tensor) -> torch.Tensor:
     """Refuse to repeat an activation that several calls make up."""
-    raise CaptureError("it is written by hand, as several calls")
+    raise CaptureError("it is written by hand, as several calls, or takes its input twice")
 
 
 def first_tensor(args: Any, kwargs: dict[str, Any], name: str) -> torch.Tensor | None:

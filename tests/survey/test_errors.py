@@ -32,7 +32,7 @@ def test_errors_survive_pickling(subtests: pytest.Subtests) -> None:
 
 def test_exit_codes() -> None:
     codes = {kind.__name__: kind.exit_code for kind in KINDS}
-    broken = {"StoreError", "ClusterError", "UnreachableError"}
+    broken = {"StoreError", "CapacityError", "ClusterError", "UnreachableError"}
     assert {name for name, code in codes.items() if code == 3} == broken
     assert {name for name, code in codes.items() if code == 1} == {"NothingToDraw"}
     assert set(codes.values()) == {1, 2, 3}

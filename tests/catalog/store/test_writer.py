@@ -415,5 +415,8 @@ def test_a_file_system_without_locks_is_no_busy_writer(
     assert "lock service" in str(caught.value.hint)
     monkeypatch.setattr(fcntl, "lockf", _no_locks)
     monkeypatch.setattr(duckdb, "connect", refused)
-    with pytest.raises(StoreError, match="cannot be locked: No locks"):
-        connect_reading(home.signatures)
+    with (
+        pytest.raises(StoreError, match="cannot be locked: No locks"),
+        connect_reading(home.signatures),
+    ):
+        pass
