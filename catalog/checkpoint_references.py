@@ -232,6 +232,10 @@ def state_sha256(model: nn.Module) -> str:
 
     digest = hashlib.sha256(storable(repr(model)).encode())
     for name, tensor in model.state_dict().items():
+        if not isinstance(tensor, torch.Tensor):
+            # What a module keeps beside its tensors.
+            digest.update(storable(repr((name, tensor))).encode())
+            continue
         values = tensor.detach().cpu().contiguous()
         digest.update(repr((name, tuple(values.shape), str(values.dtype))).encode())
         # As bytes: numpy has no half precision of some kinds.

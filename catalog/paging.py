@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import ColumnElement, FromClause, Select, and_, false, func, or_, select
+from sqlalchemy import ColumnElement, FromClause, Select, and_, false, func, literal, or_, select
 from sqlalchemy.sql import operators
 
 from catalog.home import Home
@@ -189,5 +189,8 @@ def _follows(
     if value is None:
         # NULL comes last.
         return and_(column.is_(None), same_before)
+    if isinstance(value, bool):
+        # SQLAlchemy itself compares none with a greater one.
+        value = literal(value)
     beyond = column < value if descends else column > value
     return or_(beyond, column.is_(None), and_(column == value, same_before))

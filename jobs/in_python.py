@@ -29,6 +29,9 @@ from survey.text import counted
 #: Dimensions of a batch of images.
 _DIMENSIONS = 4
 
+#: Labels are below: each class has a name in memory.
+_CLASSES = 1_000_000
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Surveyed:
@@ -171,7 +174,7 @@ def _held(model: nn.Module, data: str | Sequence[str] | Iterable[Batch]) -> tupl
     images, labels = [], []
     for batch in data:
         whole = batch if isinstance(batch, (tuple, list)) else (batch,)
-        images.append(_prepared(whole[0]))
+        images.append(_prepared(whole[0] if whole else None))
         labels += [_classes(whole[1], len(images[-1]))] if len(whole) > 1 else []
     if not images:
         raise InputError("no images were given")
@@ -208,11 +211,11 @@ def _classes(labels: object, images: int) -> torch.Tensor:
     """Return a batch's labels on the CPU; refuse what is not one class for each image."""
     tensor = labels.cpu().reshape(-1) if isinstance(labels, torch.Tensor) else torch.tensor([])
     whole = not (tensor.is_floating_point() or tensor.is_complex())
-    if len(tensor) != images or not whole or (tensor < 0).any():
+    if len(tensor) != images or not whole or ((tensor < 0) | (tensor >= _CLASSES)).any():
         kind = labels.dtype if isinstance(labels, torch.Tensor) else type(labels).__name__
         raise InputError(
             f"the labels of a batch are {kind}, must be a tensor of {images} classes: whole"
-            " numbers from 0",
+            f" numbers from 0 to {_CLASSES - 1:,}",
             hint="or leave them out, as in (images for images, _ in batches)",
         )
     return tensor

@@ -71,7 +71,7 @@ def measure(
         yield from batch.scores
 
 
-def measure_batches(
+def measure_batches(  # noqa: PLR0913 - all but the first two have defaults
     model: nn.Module,
     batches: Iterable[Batch],
     settings: MeasureSettings | None = None,
@@ -81,6 +81,7 @@ def measure_batches(
     stop_batch: int | None = None,
     prepare: Callable[[torch.Tensor], torch.Tensor] | None = None,
     passed: Callable[[], None] | None = None,
+    whole: bool = False,
 ) -> Iterator[BatchScores]:
     """Measure a model batch by batch, with accuracy counts; see ``measure``.
 
@@ -99,6 +100,9 @@ def measure_batches(
     passed : callable, optional
         Called when a batch has passed, before it is scored and yielded: on an accelerator images of
         later batches are taken meanwhile.
+    whole : bool
+        Whether images that are fewer than one score takes make one, as with ``"auto"``: a score
+        takes the whole dataset, of which some cannot be read.
 
     Yields
     ------
@@ -111,7 +115,7 @@ def measure_batches(
     if spread.reaches(settings) or first_batch == stop_batch:
         return
     with evaluating(model), ScoreQueue(overlap_of(model)) as queue:
-        passes = _passes(model, batches, settings, (first_batch, stop_batch), prepare)
+        passes = _passes(model, batches, settings, (first_batch, stop_batch), prepare, whole)
         ended, error = False, None
         while not ended:
             batch = None
@@ -145,12 +149,13 @@ def _passes(
     settings: MeasureSettings,
     numbers: tuple[int, int | None],
     prepare: Callable[[torch.Tensor], torch.Tensor] | None,
+    whole: bool,
 ) -> Iterator[PassedBatch | None]:
     """Yield after every forward pass: the batch that it completes, else None."""
     number, stop = numbers
     capture = Capture(model, settings.pooling, counted=reads_counts(settings.metrics))
-    automatic = settings.images_per_score == AUTO
-    if automatic:
+    if settings.images_per_score == AUTO:
+        whole = True
         settings, batches = _with_number(capture, batches, settings, prepare)
     gathering = _Gathering(number)
     size = settings.pass_images(accelerator=is_accelerator(device_of(model)))
@@ -166,7 +171,7 @@ def _passes(
             return
         gathering = _Gathering(number, gathering.sites)
     if gathering.images:
-        if number == 0 and automatic and gathering.images > 1:
+        if number == 0 and whole and gathering.images > 1:
             settings = replace(settings, images_per_score=gathering.images)
         elif number == 0:
             raise InputError(

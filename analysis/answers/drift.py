@@ -106,6 +106,11 @@ class SignatureDrift(Answer):
         return sentences
 
 
+def is_duration(written: str) -> bool:
+    """Return whether a moment is given as a duration before now, such as ``7d``."""
+    return _DURATION.fullmatch(written) is not None
+
+
 def moment(written: str, now: datetime) -> datetime:
     """Return the moment given by a date, a time or a duration before now.
 

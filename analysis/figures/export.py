@@ -199,7 +199,7 @@ def _harmless(column: pd.Series[Any]) -> pd.Series[Any]:
 
 def _replace(path: Path, content: bytes) -> None:
     try:
-        with whole_file(path) as partial:
+        with whole_file(path.resolve()) as partial:
             partial.write_bytes(content)
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from None

@@ -32,6 +32,9 @@ PREFIXES = (
     "network.",
 )
 
+#: Wrappers around a network, one in another.
+_WRAPPERS_AT_MOST = 8
+
 #: How the counters of batch normalisation are called: old files lack them, nothing reads them.
 COUNTER = "num_batches_tracked"
 #: Dots of a key that are looked at for a message; one of a file may have any number.
@@ -118,18 +121,17 @@ def _beginning(key: str, reference: Mapping[str, torch.Tensor]) -> str:
 
 
 def _shared_prefix(keys: Collection[str], reference: Collection[str]) -> str:
-    """Return the known prefixes that all of the file's keys share, and the network's do not."""
-    shared = ""
-    while keys and (prefix := _first_prefix(keys, shared, reference)):
-        shared += prefix
-    return shared
-
-
-def _first_prefix(keys: Collection[str], shared: str, reference: Collection[str]) -> str:
-    for prefix in PREFIXES:
-        if all(key.startswith(shared + prefix) for key in keys):
-            return "" if all(key.startswith(prefix) for key in reference) else prefix
-    return ""
+    """Return of the known prefixes that all of a file's keys share as many as fit the network."""
+    chains = [""]
+    while keys and len(chains) <= _WRAPPERS_AT_MOST:
+        longer = (chains[-1] + prefix for prefix in PREFIXES)
+        shared = (each for each in longer if all(key.startswith(each) for key in keys))
+        if (chain := next(shared, None)) is None:
+            break
+        chains.append(chain)
+    # Where nothing fits, all of them. The network's own keys may begin with some.
+    chains.reverse()
+    return max(chains, key=lambda chain: sum(key[len(chain) :] in reference for key in keys))
 
 
 def _versions(saved: Mapping[str, dict[str, int]], prefix: str) -> dict[str, dict[str, int]]:

@@ -85,6 +85,10 @@ STAND_INS: dict[str, Callable[..., object]] = {
             "pathlib.PosixPath",
             "pathlib.PurePosixPath",
             "pathlib.WindowsPath",
+            # Python 3.13 and later.
+            "pathlib._local.PosixPath",
+            "pathlib._local.PurePosixPath",
+            "pathlib._local.WindowsPath",
             "torch.torch_version.TorchVersion",
         ],
         Inert,

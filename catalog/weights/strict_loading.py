@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from catalog.models.base import KeyRules
 from catalog.weights.content import Content, joint_content
@@ -144,8 +145,9 @@ def differences(model: nn.Module, content: Content) -> str | None:
     """
     reference = model.state_dict()
     keyed = best_form(content, (KeyRules(),), reference)
-    shapes = ((tensor.shape, reference[key].shape) for key, tensor in keyed.tensors.items())
-    if not keyed.misfits(reference) and all(here == needed for here, needed in shapes):
+    if not keyed.misfits(reference) and all(
+        _has_shape(tensor, reference[key]) for key, tensor in keyed.tensors.items()
+    ):
         return None
     # A copy: some networks change while they load an older file.
     return _differences(copy.deepcopy(model), keyed, content.path, _without_values)
@@ -167,7 +169,7 @@ def _differences(
     shapes = [
         f"{key} is {_shape(tensors[key])}, needed {_shape(reference[key])}"
         for key in reference
-        if key in tensors and tensors[key].shape != reference[key].shape
+        if key in tensors and not _has_shape(tensors[key], reference[key])
     ]
     if shapes:
         missing = missing_keys(reference, tensors)
@@ -185,6 +187,14 @@ def _differences(
     if parts and not begin.startswith("nothing"):
         parts.append(f"the file's keys begin with {begin}")
     return ", ".join(parts) or None
+
+
+def _has_shape(tensor: torch.Tensor, wanted: torch.Tensor) -> bool:
+    """Return whether a tensor has the shape of its place in the network, as torch takes it."""
+    if is_lazy(wanted):
+        return True
+    # Single numbers once were stored with one axis.
+    return tensor.shape == wanted.shape or (wanted.ndim == 0 and tensor.shape == (1,))
 
 
 def _without_values(
@@ -225,16 +235,27 @@ def _usable(
             " float16, bfloat16, float32 or float64",
             hint="quantised and sparse weights cannot be surveyed: use the file they came from",
         )
-    if wanted is None:
+    if wanted is None or tensor.dtype is wanted.dtype:
         return tensor
     converted = tensor.to(wanted.dtype)
-    if tensor.dtype is torch.float64 and converted.isinf().sum() != tensor.isinf().sum():
+    if not (key.endswith(COUNTER) or _keeps_values(tensor, converted)):
         raise CheckpointError(
-            f"{path} holds {key} with values beyond {_type(converted)}, which the network computes"
-            " in",
+            f"{path} holds {key} with values that {_type(converted)} cannot hold, in which the"
+            " network has them",
             hint="the file is damaged, or its weights are for another precision",
         )
     return converted
+
+
+def _keeps_values(tensor: torch.Tensor, converted: torch.Tensor) -> bool:
+    """Return whether a conversion makes nothing infinite, and of whole numbers no others."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return True
+    if converted.is_floating_point():
+        return bool(converted.isinf().sum() == tensor.isinf().sum())
+    # Beyond these the type of the file itself does not hold every whole number.
+    exact = bool(tensor.abs().amax() <= 2 / torch.finfo(tensor.dtype).eps)
+    return exact and bool((converted.to(tensor.dtype) == tensor).all())
 
 
 def _type(tensor: torch.Tensor) -> str:

@@ -144,7 +144,8 @@ def _moved(home: Path, to: JobState, runs: list[str] | None, *, everything: bool
             "both runs and --all were given" if runs else "no run was named",
             hint="name runs as survey status shows them, or pass --all",
         )
-    return move_jobs(opened, to, [find_job(opened, run) for run in runs] if runs else None)
+    jobs = {job.run_id: job for job in (find_job(opened, run) for run in runs or ())}
+    return move_jobs(opened, to, None if everything else list(jobs.values()))
 
 
 def _report(jobs: Sequence[JobRow], state: JobState, what: str, table: TableOptions) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ import typer
 
 from analysis.figure_style import FigureStyle
 from analysis.option_fields import given_flags, option
+from catalog.files import whole_file
 from jobs.choices import Format
 from jobs.cli.terminal import say
 from jobs.cli.verb import FormatOption, JsonOption, OutputOption
@@ -169,15 +171,17 @@ def _destination(format: Format, output: Path | None) -> Iterator[BinaryIO]:  # 
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    partial = output.with_name(output.name + ".partial")
     try:
-        with partial.open("wb") as stream:
+        if output.exists() and not output.is_file():
+            # A pipe or a device, which another file is not to take the place of.
+            with output.open("wb") as stream:
+                yield stream
+            return
+        ending = f".{os.getpid()}.partial"
+        with whole_file(output.resolve(), ending) as partial, partial.open("wb") as stream:
             yield stream
-        partial.replace(output)
     except OSError as error:
         raise SettingsError(f"{output} cannot be written: {error.strerror}") from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def emit_rows(

@@ -90,6 +90,8 @@ def run_there(client: ServiceClient, definition: Definition, table: TableOptions
         overview = client.listed("queries/signatures-overview")
         table.write_runs(overview, [job.run_id for job in jobs])
     for job in jobs:
+        if job.state == "cancelled":
+            say(f"cancelled: {job.architecture} {job.checkpoint}")
         if job.state in ("failed", "parked"):
             complain(f"{job.architecture} {job.checkpoint}: {job.error or job.state}", None)
     if survey.state == "done":

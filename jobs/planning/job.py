@@ -77,8 +77,7 @@ class Job:
     cost: CountedCost | None = None
     #: The accuracy expected of its weights on this dataset; None where unknown.
     expectation: Expectation | None = None
-    #: sha256 of the user's code that defines the network; None where an installed package does. No
-    #: part of the key: structure and weights are.
+    #: sha256 of the user's code that defines the network; None where an installed package does.
     code_sha256: str | None = None
     #: Name and version of each library whose version is part of the key.
     libraries: tuple[tuple[str, str], ...] = ()
@@ -108,9 +107,11 @@ class Job:
             "settings": _determining(self.settings),
             "measuring_version": MEASURING_VERSION,
         }
+        # Only where there are some: keys of jobs without them must not change.
         if self.libraries:
-            # Only where chosen: keys of jobs without them must not change.
             determinants["libraries"] = dict(self.libraries)
+        if self.code_sha256:
+            determinants["code"] = self.code_sha256
         text = json.dumps(determinants, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -44,7 +44,7 @@ class LinearisationJob:
     @property
     def key(self) -> str:
         """sha256 (hex) over everything that determines the numbers, but for the machine."""
-        determinants = {
+        determinants: dict[str, object] = {
             "architecture": self.trained.full_name,
             "checkpoint": self.trained.checkpoint_sha256,
             "datasets": [job.dataset_fingerprint for job in (self.trained, self.judged)],
@@ -52,6 +52,8 @@ class LinearisationJob:
             "settings": dataclasses.asdict(self.settings),
             "linearising_version": LINEARISING_VERSION,
         }
+        if self.trained.code_sha256:
+            determinants["code"] = self.trained.code_sha256
         text = json.dumps(determinants, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -48,8 +48,8 @@ class Change:
     """One difference from the newest finished run."""
 
     #: One of ``checkpoint changed``, ``dataset changed``, ``transform changed``, ``settings
-    #: changed``, ``measuring version changed``, ``library version changed``, ``key changed`` or
-    #: ``measures asked for``.
+    #: changed``, ``measuring version changed``, ``library version changed``, ``code changed``,
+    #: ``key changed`` or ``measures asked for``.
     what: str
     #: The value before and now.
     detail: str
@@ -136,10 +136,15 @@ def compared(job: Job, run: Finished | None) -> Staleness:
     """
     if run is None:
         return Staleness()
-    changes = tuple(_changes(job, run)) or (
-        Change("key changed", "an older version of this program named it differently"),
-    )
+    changes = tuple(_changes(job, run)) or (_otherwise(job),)
     return Staleness(run["run_id"], changes)
+
+
+def _otherwise(job: Job) -> Change:
+    """Return the difference from a run that is recorded like the job."""
+    if job.code_sha256:
+        return Change("code changed", f"that of {job.full_name}, or a file beside it")
+    return Change("key changed", "an older version of this program named it differently")
 
 
 def summary(reasons: Iterable[Staleness]) -> str:

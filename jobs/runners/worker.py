@@ -125,6 +125,7 @@ def _measured(
             stop_batch=shard.stop,
             prepare=prepare,
             passed=feed.batch_passed,
+            whole=settings.score_images >= task.job.images,
         )
         try:
             for batch in batches:

@@ -250,7 +250,7 @@ def _settlement(outcome: Outcome) -> Settlement:
         "; ".join(reasons) or None,
         measured=len(outcome.done),
         failed=failed,
-        skipped=len(outcome.plan.jobs) - len(outcome.plan.todo),
+        skipped=len(outcome.plan.done),
     )
 
 

@@ -92,9 +92,10 @@ def new_entry(
     UnknownName
         If the time zone is unknown.
     """
-    if not name.strip() or name != name.strip() or not name.isprintable():
+    if not name.strip(" .") or name != name.strip() or not name.isprintable() or "/" in name:
         raise SettingsError(
-            f"the schedule's name is {name!r}, must be text without spaces around it"
+            f"the schedule's name is {name!r}, must be text without / or spaces around it, and not"
+            " of dots alone: addresses of the service hold it"
         )
     if timezone not in available_timezones():
         raise UnknownName("time zone", timezone, available_timezones())

@@ -14,15 +14,17 @@ import math
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from fastapi import Request
 
+from analysis.answers.drift import is_duration
 from jobs.service.libraries import load_libraries
 from jobs.service.problems import Refusal
 from jobs.service.queries import ended_with_client
@@ -44,6 +46,15 @@ MOST_BEGUN = 8
 
 #: Bytes of all answers that are kept, and those that each counts for at least.
 MOST_BYTES, LEAST_BYTES = 128_000_000, 100_000
+
+
+def minute_of(options: Mapping[str, object]) -> str:
+    """Return the present minute where options reach back from now by a duration; else nothing.
+
+    Such an answer is another one each time, though the home holds nothing new.
+    """
+    since = options.get("since")
+    return f"{datetime.now(UTC):%FT%R}" if isinstance(since, str) and is_duration(since) else ""
 
 
 @dataclass(slots=True)

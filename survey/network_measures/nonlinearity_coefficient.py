@@ -142,7 +142,7 @@ def _rows(output: Any) -> torch.Tensor:
 
     if not isinstance(output, torch.Tensor):
         raise TypeError(f"the network returns a {type(output).__name__}, no tensor")
-    return output.flatten(1)
+    return output.reshape(len(output), -1)
 
 
 def _exact(values: torch.Tensor) -> torch.Tensor:

@@ -140,7 +140,9 @@ def _best(values: torch.Tensor, slopes: torch.Tensor, floor: torch.Tensor) -> to
 
 
 def _rounding(values: torch.Tensor) -> torch.Tensor:
-    return _ROUNDINGS * torch.finfo(values.dtype).eps * _largest(values)
+    # Half precision is summed in float32, and its own steps near zero are far finer.
+    epsilon = min(torch.finfo(values.dtype).eps, torch.finfo(torch.float32).eps)
+    return _ROUNDINGS * epsilon * _largest(values)
 
 
 def _largest(values: torch.Tensor) -> torch.Tensor:

@@ -17,7 +17,7 @@ from catalog.store.reader import query
 from jobs import survey_models
 from jobs.scan.scan_progress import read_progress
 from survey import MeasureSettings, measure
-from survey.errors import SurveyError
+from survey.errors import InputError, SurveyError
 
 SIZE = 8
 
@@ -97,6 +97,15 @@ def test_the_network_handed_over_is_left_as_it_was(tmp_path: Path) -> None:
     survey_models(model, batches(), home=tmp_path / "home", images_per_score=32)
     assert model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_labels_that_would_take_all_memory_are_refused(home: Path) -> None:
+    images, labels = batches()[0]
+    for wrong in (labels + 2**31 - 1, labels - 1):
+        with pytest.raises(InputError, match="999,999"):
+            survey_models(ready(), [(images, wrong)], home=home)
+    with pytest.raises(InputError, match="NoneType"):
+        survey_models(ready(), [()], home=home)
 
 
 def test_names_take_labels_tags_and_settings(tmp_path: Path) -> None:

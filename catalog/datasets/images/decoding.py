@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from catalog.models.base import InputTransform
 
@@ -28,7 +28,7 @@ FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP")
 MOST_PIXELS = 89_478_485
 
 #: Raised when the same bytes become other pixels than before: what was kept of them is then stale.
-REVISION = 2
+REVISION = 3
 
 #: What Pillow's and scipy's readers raise on files that are not what they claim to be.
 DECODE_ERRORS = (
@@ -86,12 +86,22 @@ def decoded(file: BinaryIO, transform: InputTransform) -> Image.Image:
     _check_size(*opened.size, transform)
     if opened.mode.startswith("I;16") or (opened.mode == "I" and opened.format == "PPM"):
         # Pillow scales whatever white a PGM file declares to 65,535.
-        upper = (np.asarray(opened) >> 8).astype(np.uint8)
-        return Image.fromarray(upper).convert("RGB")
+        bits, inverted = _grey_of_tiff(opened) if opened.format == "TIFF" else (16, False)
+        upper = (np.asarray(opened) >> (bits - 8)).astype(np.uint8)
+        return Image.fromarray(255 - upper if inverted else upper).convert("RGB")
     if opened.mode in ("I", "F"):
         raise ValueError(f"its values are {_WIDE[opened.mode]}, and it does not say which is white")
     return opened.convert("RGB")
 
+
+def _grey_of_tiff(picture: Any) -> tuple[int, bool]:
+    """Return the bits of a value, of which Pillow fills the lower ones, and whether 0 is white."""
+    tags = picture.tag_v2
+    return int(tags.get(_BITS_PER_SAMPLE, (16,))[0]), tags.get(_PHOTOMETRIC, 1) == 0
+
+
+#: Tags of TIFF 6.0, section 8.
+_BITS_PER_SAMPLE, _PHOTOMETRIC = 258, 262
 
 _WIDE = {"I": "whole numbers of 32 bits", "F": "floating-point numbers"}
 

@@ -125,7 +125,10 @@ class Listing:
         if value is None:
             return None
         kinds = {"VARCHAR": (str,), "DOUBLE": (int, float), "TIMESTAMPTZ": (str,)}
-        if isinstance(value, bool) or not isinstance(value, kinds.get(column.type, (int,))):
+        kinds["BOOLEAN"] = (bool,)
+        expected = kinds.get(column.type, (int,))
+        # To Python a truth value is a number.
+        if isinstance(value, bool) != (expected == (bool,)) or not isinstance(value, expected):
             raise TypeError
         return in_utc(datetime.fromisoformat(str(value))) if column.type == "TIMESTAMPTZ" else value
 

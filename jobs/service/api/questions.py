@@ -27,7 +27,7 @@ from jobs.service.api.routes import add_table_routes
 from jobs.service.dependencies import HomeOfService, RecentAnswersOfService
 from jobs.service.first_copy import first_copy_made
 from jobs.service.kept_material import kept_material
-from jobs.service.recent_answers import age_header
+from jobs.service.recent_answers import age_header, minute_of
 from jobs.service.renderer import revision
 
 router = APIRouter(tags=["questions"])
@@ -143,9 +143,10 @@ def _add(answer_type: type[Answer]) -> None:
         now = await run_in_threadpool(revision, home)
         compute = partial(_given, home, now, answer_type.name, given)
         # Options are in the order of their declaration, and their values are plain.
-        key = answer_type.name, repr(given)
+        key = answer_type.name, repr(given), minute_of(given)
         (sentences, rows), age = await recent.answer(request, compute, key, now, _size)
-        made_from = (*key, sentences["caption"])
+        # Of the next page too, whose duration reaches back from another moment.
+        made_from = (*key[:2], sentences["caption"])
         rows, token = await run_in_threadpool(page_of, rows, asked, made_from)
         beside = {"next": token} | sentences
         headers = page_headers(request, token) | age_header(age)

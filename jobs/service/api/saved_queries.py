@@ -19,7 +19,10 @@ MOST_LETTERS = 20_000
 #: The name of a query, which is a part of its address, and its statement. No text of PostgreSQL
 #: holds NUL.
 QueryName = Annotated[
-    str, StringConstraints(max_length=200, pattern=r"^[^/\x00]*[^/ .\x00][^/\x00]*$")
+    str,
+    StringConstraints(
+        max_length=200, strip_whitespace=True, pattern=r"^[^/\x00]*[^/ .\x00][^/\x00]*$"
+    ),
 ]
 QueryText = Annotated[
     str, StringConstraints(min_length=1, max_length=MOST_LETTERS, pattern=r"^[^\x00]*$")
@@ -45,9 +48,9 @@ class ShownQuery(BaseModel):
 @router.post("/saved_queries", status_code=HTTPStatus.CREATED)
 def add(query: NewQuery, registry: RegistryOfService) -> ShownQuery:
     """Keep a query; it takes the place of another of that name."""
-    name, now = query.name.strip(), datetime.now(UTC)
-    registry.saved_queries.save(name, query.sql, now)
-    return ShownQuery(name=name, sql=query.sql, saved_at=now)
+    now = datetime.now(UTC)
+    registry.saved_queries.save(query.name, query.sql, now)
+    return ShownQuery(name=query.name, sql=query.sql, saved_at=now)
 
 
 @router.delete("/saved_queries/{name}", status_code=HTTPStatus.NO_CONTENT)

@@ -29,7 +29,7 @@ from jobs.service.pages.runs import model_html
 from jobs.service.pages.selections import selection_of
 from jobs.service.pages.site import PageRoute, page_response, problem_page
 from jobs.service.problems import Problem, Refusal
-from jobs.service.recent_answers import RecentAnswers, age_header
+from jobs.service.recent_answers import RecentAnswers, age_header, minute_of
 from jobs.service.renderer import Renderer
 
 router = APIRouter(route_class=PageRoute)
@@ -61,7 +61,7 @@ class _Pages:
         """Return the page, or nothing new for who has it already."""
         asked = await self._asked(request, home, renderer)
         made, headers = await _of(request, renderer, recent, make, asked)
-        headers["ETag"] = f'W/"{made.revision}"'
+        headers["ETag"] = f'W/"{made.revision}{minute_of(dict(asked.options))}"'
         if request.headers.get("if-none-match") == headers["ETag"]:
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
         return HTMLResponse(made.html, headers=headers)
@@ -108,7 +108,7 @@ async def _of(
     """Return what a function makes of a page, and the header of its age if it is a recent one."""
     if asked.rows is not None:
         return await renderer.page(function, asked), {}
-    key = function, replace(asked, revision="")
+    key = function, replace(asked, revision=""), minute_of(dict(asked.options))
     compute = partial(function, asked)
     made, age = await recent.answer(request, compute, key, asked.revision, Made.size)
     return made, age_header(age)
@@ -173,9 +173,10 @@ def questions(request: Request) -> Response:
 
 
 @router.get("/questions/clusters")
-def moved() -> Response:
+def moved(request: Request) -> Response:
     """Lead to the page of clusters, which is the map."""
-    return RedirectResponse("/map", HTTPStatus.PERMANENT_REDIRECT)
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(f"/map{query}", HTTPStatus.PERMANENT_REDIRECT)
 
 
 class _QuestionRoute(PageRoute):

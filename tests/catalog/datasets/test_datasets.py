@@ -91,6 +91,31 @@ def test_sixteen_bits_of_grey_are_what_they_are_in_colour(tmp_path: Path) -> Non
         assert torch.equal(sample.pixels, expected), sample.name
 
 
+def _tiff(values: bytes, side: int, bits: int, photometric: int) -> bytes:
+    """Return a grey TIFF of one strip, as its specification lays it out."""
+    tags = {256: side, 257: side, 258: bits, 259: 1, 262: photometric, 273: 8 + 2 + 12 * 9 + 4}
+    tags |= {277: 1, 278: side, 279: len(values)}
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    return b"II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(4) + values
+
+
+@pytest.mark.parametrize(("bits", "photometric"), [(12, 1), (16, 1), (16, 0), (8, 1), (8, 0)])
+def test_grey_of_any_depth_goes_from_black_to_white(
+    tmp_path: Path, bits: int, photometric: int
+) -> None:
+    ramp = np.linspace(0, (1 << bits) - 1, 16 * 16).round().astype(int)
+    stored = ramp if photometric else (1 << bits) - 1 - ramp
+    packed = "".join(f"{value:0{bits}b}" for value in stored)
+    values = int(packed, 2).to_bytes(len(packed) // 8, "big")
+    if bits == 16:
+        values = stored.astype("<u2").tobytes()
+    (tmp_path / "grey.tif").write_bytes(_tiff(values, 16, bits, photometric))
+    whole = InputTransform(size=16, resize=16)
+    (sample,) = FolderDataset("x", tmp_path).samples(whole)
+    assert sample.pixels is not None, sample.error
+    assert torch.equal(sample.pixels[0].flatten(), torch.from_numpy(ramp >> (bits - 8)).byte())
+
+
 def test_values_without_a_white_are_no_picture(tmp_path: Path) -> None:
     Image.fromarray(np.ones((8, 8), np.float32)).save(tmp_path / "float.tif")
     Image.fromarray(np.ones((8, 8), np.int32)).save(tmp_path / "whole.tif")

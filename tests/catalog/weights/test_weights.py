@@ -92,6 +92,16 @@ def test_no_object_of_another_class_is_made(tmp_path: Path) -> None:
     assert read_content(path).weights().dropped_keys == ("args",)
 
 
+def test_paths_of_newer_pythons_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PurePosixPath, "__module__", "pathlib._local")
+    module = types.ModuleType("pathlib._local")
+    module.PurePosixPath = PurePosixPath  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pathlib._local", module)
+    path = _saved(tmp_path / "file", {"state_dict": STATE, "extra": PurePosixPath("runs/1")})
+    assert b"pathlib._local" in path.read_bytes()
+    _assert_state(read_content(path).weights())
+
+
 def test_old_names_of_numpy_are_known(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     torch.save({**STATE, "best": np.float64(1.0)}, buffer)
@@ -431,6 +441,48 @@ def test_values_that_float32_cannot_hold_are_refused(tmp_path: Path) -> None:
                 load_weights(nn.Linear(2, 1), path, "test:linear")
 
 
+@pytest.mark.parametrize(
+    ("dtype", "place", "value", "fits"),
+    [
+        (torch.bfloat16, torch.int64, 255.0, True),
+        (torch.bfloat16, torch.int64, 300.0, False),
+        (torch.float16, torch.int64, 2047.0, True),
+        (torch.float16, torch.int64, 3000.0, False),
+        (torch.float32, torch.int64, 3000.0, True),
+        (torch.float32, torch.int64, 1.5, False),
+        (torch.float32, torch.float16, 1e6, False),
+        (torch.float32, torch.float16, 1.5, True),
+        (torch.int32, torch.int64, 3000, True),
+    ],
+)
+def test_values_that_a_buffer_cannot_hold_are_refused(
+    tmp_path: Path, dtype: torch.dtype, place: torch.dtype, value: float, fits: bool
+) -> None:
+    model = nn.BatchNorm1d(1)
+    model.register_buffer("index", torch.zeros(1, dtype=place))
+    state = {**model.state_dict(), "index": torch.tensor([value], dtype=dtype)}
+    # Nobody reads the counter.
+    state["num_batches_tracked"] = torch.tensor(3000.0, dtype=torch.bfloat16)
+    path = _saved(tmp_path / "file", state)
+    if fits:
+        load_weights(model, path, "test:net")
+        assert model.index.tolist() == [value]
+    else:
+        with pytest.raises(CheckpointError, match=r"index .*cannot hold"):
+            load_weights(model, path, "test:net")
+
+
+def test_single_numbers_and_lazy_layers_are_taken_as_torch_takes_them(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.LazyLinear(2), nn.PReLU())
+    model[1].weight = nn.Parameter(torch.tensor(0.25))
+    state = {"0.weight": torch.ones(2, 3), "0.bias": torch.ones(2), "1.weight": torch.ones(1)}
+    load_weights(model, _saved(tmp_path / "file", state), "test:net")
+    assert torch.equal(model[0].weight, torch.ones(2, 3))
+    assert model[1].weight.shape == ()
+    with pytest.raises(CheckpointError, match="of another shape"):
+        load_weights(nn.Sequential(nn.Linear(2, 2), nn.PReLU()), tmp_path / "file", "test:net")
+
+
 def test_names_of_a_file_are_shown_short_and_plain(tmp_path: Path) -> None:
     hostile = {"\x1b[2Jgone": torch.ones(1), "x" * 100_000: torch.ones(1)}
     path = _saved(tmp_path / "file", hostile)
@@ -689,6 +741,18 @@ def test_a_prefix_is_stripped_once_and_from_the_start(tmp_path: Path) -> None:
     assert load_weights(model, _saved(tmp_path / "file", state), "test:net", rules) == ()
     short = _saved(tmp_path / "short", {"nest.weight": torch.ones(1), **state})
     assert load_weights(model, short, "test:net", rules) == ("nest.weight",)
+
+
+@pytest.mark.parametrize("wrappers", ["net.", "module.", "module.net.", "net.module."])
+def test_a_wrapper_called_as_the_network_calls_its_part_is_stripped(
+    tmp_path: Path, wrappers: str
+) -> None:
+    model = nn.ModuleDict({"net": nn.ModuleDict({"net": nn.Linear(2, 2)})})
+    expected = {key: torch.randn_like(t) for key, t in model.state_dict().items()}
+    wrapped = {f"{wrappers}{key}": t for key, t in expected.items()}
+    for state in (expected, wrapped):
+        load_weights(model, _saved(tmp_path / "file", state), "test:net")
+        assert all(torch.equal(t, expected[key]) for key, t in model.state_dict().items())
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import datetime
 import io
 import json
 import math
+import os
+import threading
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -56,6 +58,24 @@ def test_an_ending_of_no_format_and_a_port_beyond_all_are_refused(
     refused = CliRunner().invoke(app, ["--home", str(tmp_path / "home"), *options])
     assert (refused.exit_code, flag in refused.output) == (2, True)
     assert not list(tmp_path.iterdir())
+
+
+def test_links_are_followed_and_pipes_are_written_to(tmp_path):
+    target, link, pipe = (tmp_path / name for name in ("target.json", "link.json", "pipe.json"))
+    target.write_text("[]")
+    link.symlink_to(target)
+    emit(TABLE, "json", link)
+    assert link.is_symlink()
+    assert len(json.loads(target.read_text())) == 2
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    emit(TABLE, "json", pipe)
+    reader.join(10)
+    assert pipe.is_fifo()
+    assert read == [target.read_text()]
+    assert {each.name for each in tmp_path.iterdir()} == {target.name, link.name, pipe.name}
 
 
 def test_small_numbers_are_not_shown_as_zero(tmp_path):

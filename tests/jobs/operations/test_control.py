@@ -67,6 +67,8 @@ def test_nothing_to_move_is_said_so(registry, tmp_path):
     (moved,) = json.loads(command("retry", "--all", "--json", home=home).stdout)
     assert (moved["run_id"], moved["state"]) == (job().run_id, "todo")
     assert json.loads(command("retry", "--all", "--json", home=home).stdout) == []
+    twice = (moved["run_id"], moved["run_id"][:-1])
+    assert "\n1 job cancelled" in command("cancel", *twice, home=home).stderr
 
 
 def test_watching_ends_with_ctrl_c_and_no_error(tmp_path, monkeypatch):

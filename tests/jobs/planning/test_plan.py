@@ -88,6 +88,7 @@ def test_too_few_images_name_the_setting():
         {"settings": MeasureSettings(images_per_score=64, ridge="absolute")},
         {"settings": MeasureSettings(images_per_score=64, micro_batch=32)},
         {"settings": MeasureSettings(images_per_score=64, pooling="pre")},
+        {"code_sha256": "0" * 64},
     ],
 )
 def test_the_key_changes_with_what_determines_the_numbers(change):

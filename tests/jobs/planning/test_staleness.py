@@ -62,6 +62,13 @@ def test_every_change_is_named(planned: Job, change: dict[str, Any], text: str) 
     assert stale.run_id == planned.run_id
 
 
+def test_changed_code_makes_a_run_stale(planned: Job) -> None:
+    edited = dataclasses.replace(planned, code_sha256="0" * 64)
+    stale = compared(edited, row(planned))
+    assert stale.stale
+    assert str(stale).startswith("code changed")
+
+
 def test_settings_are_named_one_by_one(planned: Job) -> None:
     settings = dataclasses.replace(planned.settings, pooling="pre", images_per_score=128)
     now = dataclasses.replace(planned, settings=settings, transform=InputTransform(8, 8))

@@ -242,6 +242,14 @@ def test_broken_images_are_counted_where_they_stand(tmp_path, overlap):
         assert batches_in(rest) == batches_in(batches[2:])
 
 
+def test_a_score_of_the_whole_dataset_is_one_of_what_can_be_read(tmp_path):
+    whole = events_of(job(dataset=f"folder:{pictures(tmp_path / 'whole', (7,), 33)}", size=33))
+    (only,) = (event for event in whole if isinstance(event, BatchRecord))
+    assert only.batch.images == 32
+    assert all(score.affinity for score in only.batch.scores)
+    assert isinstance(whole[-1], Finished)
+
+
 def test_a_dataset_that_changes_under_a_scan_is_no_finished_run(tmp_path):
     folder = pictures(tmp_path / "pictures", (), 70)
     events = run_task(Task(job(dataset=f"folder:{folder}", size=32), 1), "cpu", 1)

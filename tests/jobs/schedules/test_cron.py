@@ -149,6 +149,12 @@ def entry(**changes: str):
     return new_entry(given.pop("name"), declared(), Path("zoo.toml"), **given)
 
 
+@pytest.mark.parametrize("name", ["", " a", "a/b", "..", ". .", "a\nb"])
+def test_a_name_that_no_address_holds_is_refused(name: str):
+    with pytest.raises(SettingsError, match="name"):
+        entry(name=name)
+
+
 def test_a_schedule_holds_its_survey_wherever_its_file_goes():
     stored = entry()
     again = definition_of(stored)
@@ -208,13 +214,10 @@ def test_a_wrong_expression_names_its_field(cron, named):
     assert "0 3 * * 1" in str(caught.value.hint)
 
 
-def test_a_wrong_zone_or_name_is_refused():
+def test_a_wrong_zone_is_refused():
     with pytest.raises(UnknownName, match="time zone 'Europe/Pariss'") as caught:
         entry(timezone="Europe/Pariss")
     assert "Europe/Paris" in str(caught.value.hint)
-    for name in ("", " weekly", "a\nb"):
-        with pytest.raises(SettingsError, match="schedule's name"):
-            entry(name=name)
 
 
 @given(st.lists(st.text("0123456789*/-,#LWSUNMO", max_size=6), min_size=5, max_size=5))

@@ -22,7 +22,7 @@ from catalog.open_home import open_home
 from catalog.registry.claims import ProcessIdentity, Settlement
 from catalog.registry.registry import Registry
 from catalog.registry.rows import EventRow
-from catalog.store.reader import query
+from catalog.store.reader import query, run_states
 from catalog.store.writer import Writer
 from jobs import run
 from jobs.operations.control import find_job
@@ -358,6 +358,13 @@ def test_cancelling_holds_the_jobs_that_are_not_over(home, looked):
         cancel(home, registry, taken)
         assert looked()[0] == driver.LOOK_SECONDS
         assert registry.submissions.named(running.id).state == "cancelled"
+        # Of two jobs one was measured before, and one is cancelled.
+        record_plan(registry, both, plan := make_plan(both, run_states(home), Holdings(home)))
+        registry.set_states([job.key for job in plan.todo], "cancelled", ("todo",))
+        again = submit(registry, both)
+        looked()
+        ended = registry.submissions.named(again.id)
+    assert (ended.state, ended.measured, ended.skipped) == ("done", 0, 1)
 
 
 def test_a_running_scan_that_is_cancelled_stops_and_keeps_its_batches(home, monkeypatch):

@@ -129,7 +129,7 @@ def test_every_page_in_every_order_shows_each_item_once(client: TestClient) -> N
         "batch_scores": ["-affinity", "status"],
         "failures": ["-batch"],
         "jobs": ["state"],
-        "surveys": ["state", "-submitted_at"],
+        "surveys": ["cancelling", "state", "-submitted_at"],
         "events": ["-timestamp"],
         "schedules": ["-cron"],
         "saved_queries": ["-saved_at"],

@@ -25,6 +25,7 @@ from jobs.service.recent_answers import (
     MOST_BEGUN,
     TIMES_GIVEN,
     RecentAnswers,
+    minute_of,
 )
 from jobs.service.renderer import MOST_WAITING, Renderer
 from survey.errors import SettingsError
@@ -135,6 +136,11 @@ def test_an_answer_is_given_no_longer_than_it_may(service: Service, seconds: flo
         assert await late == ("new", 1.0)
 
     asyncio.run(case())
+
+
+def test_a_duration_means_another_moment_each_minute() -> None:
+    assert minute_of({"since": "7d"}) <= minute_of({"since": "1m", "any_order": True}) != ""
+    assert minute_of({"since": "2026-05-01"}) == minute_of({}) == minute_of({"since": None}) == ""
 
 
 def test_a_quick_answer_is_always_of_what_the_home_holds(service: Service) -> None:

@@ -53,6 +53,18 @@ def test_few_points_a_pass_give_the_same_count(monkeypatch: pytest.MonkeyPatch) 
     assert torch.allclose(parts.deviation, whole.deviation)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_half_precision_counts_every_change_of_sign(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 400), nn.ReLU()).to(dtype)
+    start, end = (each.to(dtype) for each in segment(6, 0))
+    times = torch.linspace(0, 1, 17, dtype=dtype)[:, None]
+    with torch.inference_mode():
+        signs = net[0](torch.lerp(start.flatten(), end.flatten(), times)) > 0
+    flips = int((signs[1:] != signs[:-1]).sum())
+    assert abs(hamming_density(net, start, end, 16).flips - flips) <= 0.01 * flips
+
+
 def test_units_of_a_published_network() -> None:
     torch.manual_seed(0)
     net = torchvision.models.resnet18().eval()
