@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -234,7 +235,7 @@ def state_sha256(model: nn.Module) -> str:
     for name, tensor in model.state_dict().items():
         if not isinstance(tensor, torch.Tensor):
             # What a module keeps beside its tensors.
-            digest.update(storable(repr((name, tensor))).encode())
+            digest.update(name.encode() + pickle.dumps(tensor, protocol=4))
             continue
         values = tensor.detach().cpu().contiguous()
         digest.update(repr((name, tuple(values.shape), str(values.dtype))).encode())

@@ -211,7 +211,9 @@ def _classes(labels: object, images: int) -> torch.Tensor:
     """Return a batch's labels on the CPU; refuse what is not one class for each image."""
     tensor = labels.cpu().reshape(-1) if isinstance(labels, torch.Tensor) else torch.tensor([])
     whole = not (tensor.is_floating_point() or tensor.is_complex())
-    if len(tensor) != images or not whole or ((tensor < 0) | (tensor >= _CLASSES)).any():
+    # As long: in 8 bits the bound itself is another number.
+    classes = tensor.long() if whole else tensor
+    if len(tensor) != images or not whole or ((classes < 0) | (classes >= _CLASSES)).any():
         kind = labels.dtype if isinstance(labels, torch.Tensor) else type(labels).__name__
         raise InputError(
             f"the labels of a batch are {kind}, must be a tensor of {images} classes: whole"

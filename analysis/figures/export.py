@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import html
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -199,7 +200,7 @@ def _harmless(column: pd.Series[Any]) -> pd.Series[Any]:
 
 def _replace(path: Path, content: bytes) -> None:
     try:
-        with whole_file(path.resolve()) as partial:
+        with whole_file(Path(os.path.realpath(path))) as partial:
             partial.write_bytes(content)
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from None

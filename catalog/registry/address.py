@@ -119,16 +119,27 @@ def addressed(home: Home) -> Home:
 
 
 def reading_address(file: Path) -> str:
-    """Return the URI by which SQLite reads a registry's file, others writing it or not."""
+    """Return the URI by which SQLite reads a registry's file, others writing it or not.
+
+    Raises
+    ------
+    StoreError
+        If its log holds rows that this user cannot read.
+    """
     log, index = (file.with_name(file.name + ending) for ending in ("-wal", "-shm"))
     address = f"file:{quote(str(file))}?mode="
     logged = log.exists() and log.stat().st_size
     if os.access(file.parent, os.W_OK) and os.access(file, os.W_OK):
         # Reading makes a log, which only who may write removes; one with rows stays as it is.
         return f"{address}{'ro' if logged else 'rw'}"
+    if logged and not index.exists():
+        raise StoreError(
+            f"{log} holds rows that only who may write it can read",
+            hint="copy the home to a directory that can be written",
+        )
     # Beside a file of another user nothing is left that this one could not write. Without a log
     # SQLite has to promise itself that the file stays as it is.
-    return f"{address}ro" if logged and index.exists() else f"{address}ro&immutable=1"
+    return f"{address}ro" if logged else f"{address}ro&immutable=1"
 
 
 def _unreadable(path: Path, why: str) -> StoreError:

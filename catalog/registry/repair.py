@@ -26,6 +26,7 @@ from catalog.registry.address import reading_address
 from catalog.registry.database import BUSY_SECONDS, REGISTRY_LOGS
 from catalog.registry.revisions import make_registry
 from catalog.registry.tables import METADATA
+from survey.errors import StoreError
 
 #: The state of a job by what the store says of its run.
 _STATES = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
@@ -176,8 +177,8 @@ def _snapshot(path: Path) -> Iterator[sqlite3.Connection]:
             with closing(sqlite3.connect(place, uri=True, timeout=BUSY_SECONDS)) as source:
                 # Page by page, whatever is in them.
                 source.backup(copy)
-        except sqlite3.Error:
-            # So damaged that SQLite opens it for nobody.
+        except (sqlite3.Error, StoreError):
+            # So damaged that SQLite opens it for nobody, or a copy without its log's index.
             with _copy(path) as connection:
                 yield connection
             return

@@ -129,9 +129,18 @@ def _shared_prefix(keys: Collection[str], reference: Collection[str]) -> str:
         if (chain := next(shared, None)) is None:
             break
         chains.append(chain)
-    # Where nothing fits, all of them. The network's own keys may begin with some.
-    chains.reverse()
-    return max(chains, key=lambda chain: sum(key[len(chain) :] in reference for key in keys))
+    # The network's own keys may begin with some; it may rename what follows while it loads.
+    firsts = {key.partition(".")[0] for key in reference}
+
+    def fit(chain: str) -> tuple[int, int]:
+        rest = [key[len(chain) :] for key in keys]
+        return (
+            sum(key in reference for key in rest),
+            sum(key.partition(".")[0] in firsts for key in rest),
+        )
+
+    # Where nothing fits, all of them.
+    return max(reversed(chains), key=fit)
 
 
 def _versions(saved: Mapping[str, dict[str, int]], prefix: str) -> dict[str, dict[str, int]]:

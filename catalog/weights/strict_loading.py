@@ -192,7 +192,8 @@ def _differences(
 def _has_shape(tensor: torch.Tensor, wanted: torch.Tensor) -> bool:
     """Return whether a tensor has the shape of its place in the network, as torch takes it."""
     if is_lazy(wanted):
-        return True
+        # Any shape, but a few bytes may claim to be a tensor of any size.
+        return tensor.is_meta or tensor.untyped_storage().nbytes() >= tensor.nbytes
     # Single numbers once were stored with one axis.
     return tensor.shape == wanted.shape or (wanted.ndim == 0 and tensor.shape == (1,))
 
@@ -249,13 +250,15 @@ def _usable(
 
 def _keeps_values(tensor: torch.Tensor, converted: torch.Tensor) -> bool:
     """Return whether a conversion makes nothing infinite, and of whole numbers no others."""
-    if not tensor.is_floating_point() or not tensor.numel():
-        return True
-    if converted.is_floating_point():
+    if converted.is_floating_point() or converted.is_complex():
+        widest = torch.finfo(converted.dtype).max
+        if not tensor.is_floating_point() or torch.finfo(tensor.dtype).max <= widest:
+            return True
         return bool(converted.isinf().sum() == tensor.isinf().sum())
-    # Beyond these the type of the file itself does not hold every whole number.
-    exact = bool(tensor.abs().amax() <= 2 / torch.finfo(tensor.dtype).eps)
-    return exact and bool((converted.to(tensor.dtype) == tensor).all())
+    # Beyond these a type of floating numbers does not hold every whole one.
+    if tensor.is_floating_point() and (tensor.abs() > 2 / torch.finfo(tensor.dtype).eps).any():
+        return False
+    return bool((converted.to(tensor.dtype) == tensor).all())
 
 
 def _type(tensor: torch.Tensor) -> str:
@@ -308,4 +311,6 @@ def _misfit(
 
 
 def _shape(tensor: torch.Tensor) -> str:
+    if is_lazy(tensor):
+        return "whole"
     return "x".join(str(size) for size in tensor.shape) or "a single number"

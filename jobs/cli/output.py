@@ -166,7 +166,7 @@ def _destination(format: Format, output: Path | None) -> Iterator[BinaryIO]:  # 
             "Parquet is binary and standard output is a terminal",
             hint="add --output FILE, or redirect: > FILE",
         )
-    if output is None:
+    if output in (None, Path("/dev/stdout")):
         sys.stdout.flush()
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -177,8 +177,8 @@ def _destination(format: Format, output: Path | None) -> Iterator[BinaryIO]:  # 
             with output.open("wb") as stream:
                 yield stream
             return
-        ending = f".{os.getpid()}.partial"
-        with whole_file(output.resolve(), ending) as partial, partial.open("wb") as stream:
+        target, ending = Path(os.path.realpath(output)), f".{os.getpid()}.partial"
+        with whole_file(target, ending) as partial, partial.open("wb") as stream:
             yield stream
     except OSError as error:
         raise SettingsError(f"{output} cannot be written: {error.strerror}") from None

@@ -37,6 +37,8 @@ _ADDED = "to get measures added"
 #: What a finished run lacks that is asked for.
 _MEASURES = "measures asked for"
 
+_RENAMED = "an older version of this program named it differently"
+
 #: Hexadecimal digits of a hash that are shown.
 _DIGITS = 8
 
@@ -143,8 +145,8 @@ def compared(job: Job, run: Finished | None) -> Staleness:
 def _otherwise(job: Job) -> Change:
     """Return the difference from a run that is recorded like the job."""
     if job.code_sha256:
-        return Change("code changed", f"that of {job.full_name}, or a file beside it")
-    return Change("key changed", "an older version of this program named it differently")
+        return Change("code changed", f"a file of {job.full_name}, or {_RENAMED}")
+    return Change("key changed", _RENAMED)
 
 
 def summary(reasons: Iterable[Staleness]) -> str:

@@ -99,8 +99,11 @@ def test_the_network_handed_over_is_left_as_it_was(tmp_path: Path) -> None:
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
-def test_labels_that_would_take_all_memory_are_refused(home: Path) -> None:
+def test_labels_that_would_take_all_memory_are_refused(home: Path, tmp_path: Path) -> None:
     images, labels = batches()[0]
+    small_type, path = [(images, (labels + 90).byte())], tmp_path / "small"
+    small = survey_models(ready(), small_type, home=path, images_per_score=32)
+    assert small.outcome.done
     for wrong in (labels + 2**31 - 1, labels - 1):
         with pytest.raises(InputError, match="999,999"):
             survey_models(ready(), [(images, wrong)], home=home)

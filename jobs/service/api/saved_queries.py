@@ -21,7 +21,9 @@ MOST_LETTERS = 20_000
 QueryName = Annotated[
     str,
     StringConstraints(
-        max_length=200, strip_whitespace=True, pattern=r"^[^/\x00]*[^/ .\x00][^/\x00]*$"
+        max_length=200,
+        strip_whitespace=True,
+        pattern=r"^[^/\x00-\x1f]*[^/ .\x00-\x1f][^/\x00-\x1f]*$",
     ),
 ]
 QueryText = Annotated[

@@ -19,6 +19,7 @@ from catalog.registry.repair import registry_damage, repair_registry
 from catalog.registry.rows import JobEntry
 from catalog.registry.tables import METADATA
 from catalog.tags import RunLabels
+from survey.errors import StoreError
 
 #: For tests of the registry's file.
 ONLY_FILE = pytest.mark.parametrize("home", ["sqlite"], indirect=True)
@@ -116,6 +117,14 @@ def test_a_repair_keeps_those_that_can_be_read(home: Home, older: bool) -> None:
     assert labels_of(home) == labels
 
 
+def copied_without_index(home: Home, folder: Path) -> Home:
+    folder.mkdir()
+    for file in home.path.glob("registry.sqlite*"):
+        if not file.name.endswith("-shm"):
+            shutil.copy(file, folder)
+    return Home(folder)
+
+
 @ONLY_FILE
 def test_who_may_only_read_sees_what_the_owner_has_committed(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -132,6 +141,11 @@ def test_who_may_only_read_sees_what_the_owner_has_committed(
         copy = Home(tmp_path / "copy")
         copy.path.mkdir()
         copy_to_file(home, copy.registry)
+        # Copied without the log's index, its rows are missed by no answer in silence.
+        half = copied_without_index(home, tmp_path / "half")
+        with pytest.raises(StoreError, match="-wal"):
+            labels_of(half)
+        assert registry_damage(half) is None
     # A folder that SQLite cannot write to, and in which it left no log.
     home.path.chmod(0o555)
     with Registry(home) as reader:

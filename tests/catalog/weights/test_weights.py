@@ -453,6 +453,9 @@ def test_values_that_float32_cannot_hold_are_refused(tmp_path: Path) -> None:
         (torch.float32, torch.float16, 1e6, False),
         (torch.float32, torch.float16, 1.5, True),
         (torch.int32, torch.int64, 3000, True),
+        (torch.int64, torch.uint8, 255, True),
+        (torch.int64, torch.uint8, 300, False),
+        (torch.float32, torch.complex64, 1e9, True),
     ],
 )
 def test_values_that_a_buffer_cannot_hold_are_refused(
@@ -741,6 +744,29 @@ def test_a_prefix_is_stripped_once_and_from_the_start(tmp_path: Path) -> None:
     assert load_weights(model, _saved(tmp_path / "file", state), "test:net", rules) == ()
     short = _saved(tmp_path / "short", {"nest.weight": torch.ones(1), **state})
     assert load_weights(model, short, "test:net", rules) == ("nest.weight",)
+
+
+def test_a_network_that_renames_keys_while_it_loads_keeps_what_they_begin_with(
+    tmp_path: Path,
+) -> None:
+    def normalised() -> nn.Module:
+        layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2, bias=False))
+        return nn.ModuleDict({"net": nn.ModuleDict({"0": layer})})
+
+    model, older = normalised(), {}
+    for name, tensor in normalised().state_dict().items():
+        renamed = {"original0": "weight_g", "original1": "weight_v"}[name.rpartition(".")[2]]
+        older[f"net.0.{renamed}"] = tensor
+    load_weights(model, _saved(tmp_path / "file", older), "test:net")
+    assert torch.equal(
+        model.state_dict()["net.0.parametrizations.weight.original1"], older["net.0.weight_v"]
+    )
+
+
+def test_a_lazy_place_takes_no_tensor_that_only_claims_its_size(tmp_path: Path) -> None:
+    state = {"weight": torch.zeros(1).expand(2, 10**9), "bias": torch.zeros(2)}
+    with pytest.raises(CheckpointError):
+        load_weights(nn.LazyLinear(2), _saved(tmp_path / "file", state), "test:net")
 
 
 @pytest.mark.parametrize("wrappers", ["net.", "module.", "module.net.", "net.module."])

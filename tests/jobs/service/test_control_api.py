@@ -178,6 +178,7 @@ def test_queries_are_kept_listed_and_removed(client):
         {"name": "\t"},
         {"name": "\u2028"},
         {"name": "..\t"},
+        {"name": "\x1f"},
         {"sql": ""},
         {"sql": "\0"},
         {"by": "me"},
