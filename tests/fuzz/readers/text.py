@@ -87,7 +87,8 @@ def _names(text: str, folder: Path) -> None:
         lambda: parsed_tag(text),
         lambda: training_step(text),
         lambda: resolve(text, _NET, folder),
-        lambda: open_dataset(text, folder),
+        # Nothing outside of the folder: a listing of the whole disk takes what it takes.
+        lambda: open_dataset(text, folder) if ":/" not in text and ".." not in text else None,
         lambda: expanded(text, folder) if "**" not in text and "/" not in text else None,
     )
     for read in readers:
