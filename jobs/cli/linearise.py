@@ -127,7 +127,7 @@ def linearise(
     from jobs.planning.targets import require_names
 
     declared = sweep.sweep()
-    weights = [declared.checkpoint or "init:0"]
+    weights = ["init:0" if declared.checkpoint is None else declared.checkpoint]
     names = {
         "models": [{"name": name, "checkpoints": weights} for name in declared.models],
         "datasets": [{"name": name} for name in (declared.train, declared.heldout)],

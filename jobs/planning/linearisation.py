@@ -124,11 +124,7 @@ class LinearisationSweep:
                 hint="leave --checkpoint out, or ask for --beginning late alone",
             )
         if _share_images(self.train, self.heldout):
-            raise SettingsError(
-                f"networks would be judged by images they are trained on: {self.train} and"
-                f" {self.heldout} share some",
-                hint="name other images with --train or --heldout",
-            )
+            raise self._shared()
         jobs: dict[str, LinearisationJob] = {}
         for model, seed in itertools.product(self.models, self.seeds):
             pairs = self._pairs(model, seed, holdings)
@@ -139,8 +135,9 @@ class LinearisationSweep:
 
     def _pairs(self, model: str, seed: int, holdings: Holdings) -> list[tuple[Job, Job]]:
         """Return each network that a name stands for, on both datasets."""
+        checkpoint = f"init:{seed}" if self.checkpoint is None else self.checkpoint
         values = {
-            "models": [{"name": model, "checkpoints": [self.checkpoint or f"init:{seed}"]}],
+            "models": [{"name": model, "checkpoints": [checkpoint]}],
             "datasets": [{"name": name} for name in (self.train, self.heldout)],
         }
         # No scores are measured, so that any number of images will do.
@@ -156,16 +153,25 @@ class LinearisationSweep:
         for job in plan.jobs:
             _require_weights(job, plan)
             _require_labels(job, holdings)
-        of_names = [[job for job in plan.jobs if job.dataset == name] for name in self._names()]
-        return list(zip(*of_names, strict=True))
+        names = self.train, self.heldout
+        trained, judged = ([job for job in plan.jobs if job.dataset == name] for name in names)
+        if len(trained) != len(judged):
+            # Jobs on the same images, however they are named, have one key.
+            raise self._shared()
+        return list(zip(trained, judged, strict=True))
 
-    def _names(self) -> tuple[str, str]:
-        return self.train, self.heldout
+    def _shared(self) -> SettingsError:
+        return SettingsError(
+            f"networks would be judged by images they are trained on: {self.train} and"
+            f" {self.heldout} share some",
+            hint="name other images with --train or --heldout",
+        )
 
     def _settings(self, omega: float, seed: int, beginning: Beginning) -> LinearisationSettings:
         return dataclasses.replace(
             self.settings,
-            omega=omega,
+            # Of 0 and -0 one key.
+            omega=omega + 0.0,
             seed=seed,
             plain_epochs=0 if self.checkpoint is not None else self.settings.plain_epochs,
             penalty_first=beginning == "early",
@@ -195,5 +201,12 @@ def _require_labels(job: Job, holdings: Holdings) -> None:
 
 def _share_images(one: str, other: str) -> bool:
     """Return whether two names are of one dataset, or of a dataset and its part."""
-    first, second = (name.partition("[")[0] + ":" for name in (one, other))
-    return first.startswith(second) or second.startswith(first)
+    # Looked up here: it loads what packages bring.
+    from catalog.datasets import DATASETS
+
+    part, whole = sorted((name.partition("[")[0] for name in (one, other)), key=len, reverse=True)
+    if not f"{part}:".startswith(f"{whole}:"):
+        return False
+    # A name alone may stand for another part, as ``cifar10`` does for its test images.
+    images = {info.syntax: info.images or 0 for info in DATASETS}
+    return images.get(whole, 0) >= images.get(part, 0)

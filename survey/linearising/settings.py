@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from survey.errors import SettingsError
 
+#: What float32, in which networks are trained, holds is below.
+_MOST = 1e38
+
 
 @dataclass(frozen=True, slots=True)
 class Phase:
@@ -55,16 +58,16 @@ class LinearisationSettings:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise SettingsError(f"{name} is {value!r}, must be a whole number from {least} on")
-        if self.seed >= 1 << 63:
-            raise SettingsError(f"seed is {self.seed}, must be below 2^63")
+            if value >= (most := 1 << (63 if name == "seed" else 31)):
+                raise SettingsError(f"{name} is {value}, must be below {most}")
         if not isinstance(self.penalty_first, bool):
             raise SettingsError(f"penalty_first is {self.penalty_first!r}, must be True or False")
         for name in ("omega", "learning_rate", "momentum", "weight_decay"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise SettingsError(f"{name} is {value!r}, must be a number")
-            if not 0 <= value < math.inf:
-                raise SettingsError(f"{name} is {value}, must be finite and not below 0")
+            if not 0 <= value < _MOST:
+                raise SettingsError(f"{name} is {value}, must be from 0 to below {_MOST:g}")
         if self.momentum >= 1:
             raise SettingsError(f"momentum is {self.momentum}, must be below 1")
         if not self.learning_rate:

@@ -25,7 +25,7 @@ from jobs.linearisation import (
     run_linearisations,
 )
 from jobs.planning.holdings import Holdings
-from jobs.planning.linearisation import LinearisationJob, LinearisationSweep
+from jobs.planning.linearisation import LinearisationJob, LinearisationSweep, _share_images
 from jobs.runners.base import TaskSource
 from jobs.runners.events import Event, Failed, Lost, Returned, Started, Trained
 from jobs.runners.local import LocalRunner
@@ -256,8 +256,20 @@ def test_networks_without_weights_of_their_own_are_planned(home: Home) -> None:
     assert all(row["seconds"] > 0 for row in rows)
 
 
-def test_bad_input_is_refused_before_anything_is_trained(home: Home) -> None:
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "fashion-mnist"])
+def test_the_parts_of_a_dataset_may_train_and_judge(name: str) -> None:
+    # The name alone stands for the test images.
+    assert not _share_images(f"{name}:train[:9]", name)
+    assert _share_images(f"{name}[:9]", name)
+
+
+def test_bad_input_is_refused_before_anything_is_trained(home: Home, tmp_path: Path) -> None:
     holdings = Holdings(home)
+    pictures = tmp_path / "pictures"
+    for number in range(20):
+        folder = pictures / f"{number % 10}"
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8), number).save(folder / f"{number}.png")
     with pytest.raises(UnknownName):
         sweep(models=["small:digits_vgg8"]).jobs(holdings)
     with pytest.raises(CatalogError):
@@ -269,7 +281,17 @@ def test_bad_input_is_refused_before_anything_is_trained(home: Home) -> None:
     for train, heldout in (("digits", "digits:heldout"), ("digits:train[:9]", "digits:train[:8]")):
         with pytest.raises(SettingsError, match="share"):
             sweep(train=train, heldout=heldout).jobs(holdings)
-    for wrong in (("--omega", "-1"), ("--beginning", "soon"), ("--epochs", "0"), ("--seed", "-1")):
+    # A link and another spelling are the same images.
+    with pytest.raises(SettingsError, match="share"):
+        sweep(train=f"folder:{pictures}", heldout=f"folder:{pictures}/../pictures").jobs(holdings)
+    for wrong in (
+        ("--omega", "-1"),
+        ("--checkpoint", ""),
+        ("--epochs", str(2**63)),
+        ("--beginning", "soon"),
+        ("--epochs", "0"),
+        ("--seed", "-1"),
+    ):
         ended = survey("linearise", *wrong, "--runner", "local", home=home.path, code=2)
         assert wrong[1] in ended.stderr
     assert not home.linearisations.exists()

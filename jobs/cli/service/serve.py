@@ -62,7 +62,7 @@ class NoticeOptions:
         from jobs.service.receivers import DriftCommand, Webhook
 
         secret = self._secret() if self.webhook else b""
-        hooks = tuple(Webhook(url, secret) for url in self.webhook or ())
+        hooks = tuple(Webhook(url, secret) for url in dict.fromkeys(self.webhook or ()))
         return hooks if self.on_drift is None else (*hooks, DriftCommand.of(self.on_drift))
 
     def _secret(self) -> bytes:
