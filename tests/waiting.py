@@ -32,8 +32,13 @@ def processor_seconds() -> float:
 
 def processor_seconds_of(pid: int) -> float:
     """Return what another process has computed, its children, and all that ended below it."""
-    ticks = sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
-    below = sum(map(processor_seconds_of, children_of(pid)))
+    try:
+        stated = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]
+        below = sum(map(processor_seconds_of, children_of(pid)))
+    except (FileNotFoundError, ProcessLookupError):
+        # It ended meanwhile: who waited for it has its seconds.
+        return 0.0
+    ticks = sum(map(int, stated))
     return below + ticks / os.sysconf("SC_CLK_TCK")
 
 
