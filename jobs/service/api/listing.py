@@ -124,8 +124,12 @@ class Listing:
         (column,) = (c for c in self.scalars if c.name == name.removeprefix("-"))
         if value is None:
             return None
-        kinds = {"VARCHAR": (str,), "DOUBLE": (int, float), "TIMESTAMPTZ": (str,)}
-        kinds["BOOLEAN"] = (bool,)
+        kinds: dict[str, tuple[type, ...]] = {
+            "VARCHAR": (str,),
+            "DOUBLE": (int, float),
+            "TIMESTAMPTZ": (str,),
+            "BOOLEAN": (bool,),
+        }
         expected = kinds.get(column.type, (int,))
         # To Python a truth value is a number.
         if isinstance(value, bool) != (expected == (bool,)) or not isinstance(value, expected):
