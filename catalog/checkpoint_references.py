@@ -234,7 +234,7 @@ def state_sha256(model: nn.Module) -> str:
     digest = hashlib.sha256(storable(repr(model)).encode())
     for name, tensor in model.state_dict().items():
         if not isinstance(tensor, torch.Tensor):
-            # What a module keeps beside its tensors.
+            # What a module keeps beside its tensors; as bytes that nobody loads.
             digest.update(name.encode() + pickle.dumps(tensor, protocol=4))
             continue
         values = tensor.detach().cpu().contiguous()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +23,34 @@ if TYPE_CHECKING:
 
 #: Length of a ``checksum``.
 CHECKSUM_BYTES = 4
+
+
+class InUse:
+    """What this process uses, such as files that it reads, by how many users each has."""
+
+    def __init__(self) -> None:
+        self._users: Counter[Hashable] = Counter()
+        self._counting = threading.Lock()
+
+    def __contains__(self, thing: Hashable) -> bool:
+        return thing in self._users
+
+    @contextmanager
+    def using(self, thing: Hashable) -> Iterator[None]:
+        """Count one more user meanwhile."""
+        with self._counting:
+            self._users[thing] += 1
+        try:
+            yield
+        finally:
+            with self._counting:
+                self._users[thing] -= 1
+                if self._users[thing] <= 0:
+                    del self._users[thing]
+
+    def forget(self) -> None:
+        """Count nothing: a forked process has none of the users."""
+        self._users.clear()
 
 
 def at_home(path: str) -> Path:

@@ -92,7 +92,7 @@ def names_of(runs: Iterable[Run]) -> dict[str, dict[str, str]]:
     models = {
         run.run_id: label
         for group in namesakes.values()
-        for run, label in zip(group, _unique_labels(group), strict=True)
+        for run, label in zip(group, _composed(group), strict=True)
     }
     return dict(zip(NAMES, (_apart(models), checkpoints, datasets), strict=True))
 
@@ -203,7 +203,8 @@ def measured_on(run: Mapping[Any, Any] | pd.Series[Any]) -> str:
     return str(dataset) if pooling == "mean" else f"{dataset}, pooled {pooling}"
 
 
-def _unique_labels(runs: Sequence[_Named]) -> list[str]:
+def _composed(runs: Sequence[_Named]) -> list[str]:
+    """Return names with as few parts as tell runs apart; the names alone where none do."""
     values = dict(zip(_Named._fields, zip(*runs, strict=True), strict=True))
     by_parts = (
         _labels(runs, parts)

@@ -6,15 +6,14 @@ An entry's name has no dot; what is beside it has one. The least recently used e
 from __future__ import annotations
 
 import shutil
-import threading
 import time
 import uuid
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+from catalog.files import InUse
 
 #: What is left free on the disk, in bytes.
 FREE_BYTES = 2**30
@@ -27,8 +26,7 @@ STALE_SECONDS = 600.0
 PART, TRASH = ".part", ".trash"
 
 # Entries that this process reads from, whichever cache object they were opened through.
-_reading: Counter[Path] = Counter()
-_counting = threading.Lock()
+_reading = InUse()
 
 
 class NotKept(Exception):
@@ -59,7 +57,7 @@ class EntryFolder:
             stay.
         """
         entries = {path: _bytes(path) for path in self.root.iterdir() if "." not in path.name}
-        idle = {path: size for path, size in entries.items() if not _reading[path]}
+        idle = {path: size for path, size in entries.items() if path not in _reading}
         used_bytes = sum(entries.values()) + sum(map(_bytes, self.root.glob(f"*{PART}")))
         over_limit = used_bytes + more_bytes - self.limit_bytes
         off_disk = unwritten_bytes + FREE_BYTES - shutil.disk_usage(self.root).free
@@ -90,18 +88,9 @@ class EntryFolder:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-@contextmanager
-def marked_as_read(entry: Path) -> Iterator[None]:
-    """Keep an entry from being removed by this process meanwhile."""
-    with _counting:
-        _reading[entry] += 1
-    try:
-        yield
-    finally:
-        with _counting:
-            _reading[entry] -= 1
-            if not _reading[entry]:
-                del _reading[entry]
+def marked_as_read(entry: Path) -> AbstractContextManager[None]:
+    """Return a context in which this process does not remove an entry."""
+    return _reading.using(entry)
 
 
 def lock_of(entry: Path) -> Path:

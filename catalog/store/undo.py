@@ -13,16 +13,14 @@ Names no table; the sizes are those of DuckDB's storage format.
 from __future__ import annotations
 
 import os
-import threading
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from filelock import FileLock, Timeout
 
-from catalog.files import CHECKSUM_BYTES, checksum, sync_folder, write_all
+from catalog.files import CHECKSUM_BYTES, InUse, checksum, sync_folder, write_all
 from survey.errors import StoreError
 
 if TYPE_CHECKING:
@@ -34,10 +32,9 @@ _HEADERS = 12288
 #: How long a recovery waits for processes that open the store; that takes milliseconds.
 _OPENING_SECONDS = 3.0
 
-# Stores that this process reads, by device and number, and by how many connections.
-_read: Counter[tuple[int, int]] = Counter()
-_counting = threading.Lock()
-os.register_at_fork(after_in_child=_read.clear)
+# Stores that this process reads, by device and number.
+_read = InUse()
+os.register_at_fork(after_in_child=_read.forget)
 
 
 def undo_path(store: Path) -> Path:
@@ -50,24 +47,18 @@ def lock_path(store: Path) -> Path:
     return store.with_name(store.name + ".lock")
 
 
-@contextmanager
-def kept_from_writers(store: Path) -> Iterator[None]:
-    """Let no writer of this process open a store meanwhile.
+def kept_from_writers(store: Path) -> AbstractContextManager[None]:
+    """Return a context in which no writer of this process opens a store.
 
     Closing any descriptor of a file ends all locks that the process has on it: a writer that only
     tried would take DuckDB's lock from the readers of its own process.
     """
+    return _read.using(_number_of(store))
+
+
+def _number_of(store: Path) -> tuple[int, int]:
     status = store.stat()
-    file = status.st_dev, status.st_ino
-    with _counting:
-        _read[file] += 1
-    try:
-        yield
-    finally:
-        with _counting:
-            _read[file] -= 1
-            if not _read[file]:
-                del _read[file]
+    return status.st_dev, status.st_ino
 
 
 class Undo:
@@ -160,9 +151,8 @@ def undoing(store: Path, seconds: float = 0.0) -> Iterator[Undo | None]:
         return
     try:
         with _explained(store):
-            status = store.stat()
             # Readers open a store where no writer has this lock: none can come now.
-            if _read[status.st_dev, status.st_ino]:
+            if _number_of(store) in _read:
                 yield None
                 return
             file = store.open("r+b", buffering=0)

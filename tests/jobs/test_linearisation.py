@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -254,6 +255,12 @@ def test_networks_without_weights_of_their_own_are_planned(home: Home) -> None:
         ("early", "todo"),
     ]
     assert all(row["seconds"] > 0 for row in rows)
+
+
+def test_the_key_holds_the_code_and_no_sign_of_zero(home: Home) -> None:
+    (job,) = sweep(omegas=[0.0, -0.0]).jobs(Holdings(home))
+    trained = dataclasses.replace(job.trained, code_sha256="0" * 64)
+    assert dataclasses.replace(job, trained=trained).key != job.key
 
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100", "fashion-mnist"])

@@ -77,6 +77,20 @@ def test_a_site_whose_module_has_no_name_in_unicode_can_be_stored_and_identified
     assert len(state_sha256(network)) == 64
 
 
+def test_what_a_module_keeps_beside_its_tensors_is_a_part_of_its_identity():
+    class Scaled(nn.Module):
+        """Keeps a number that is no tensor."""
+
+        def __init__(self, scale: float) -> None:
+            super().__init__()
+            self.scale = scale
+
+        def get_extra_state(self) -> dict[str, float]:
+            return {"scale": self.scale}
+
+    assert state_sha256(Scaled(1.0)) == state_sha256(Scaled(1.0)) != state_sha256(Scaled(2.0))
+
+
 def test_a_printable_text_stays_as_it_is():
     for text in ("", "resnet50", "\u0646\u0645\u0648\u0630\u062c \u6a21\u578b \u00e9", r"\x1b"):
         assert printable(text) == harmless(text) == text

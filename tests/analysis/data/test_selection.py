@@ -254,7 +254,7 @@ def test_a_label_of_the_users_wins() -> None:
     assert list(labels(runs).values()) == ["mine on cifar10", "mine on digits", "resnet18"]
 
 
-def test_a_label_of_the_users_that_reads_like_a_composed_one_is_told_from_it() -> None:
+def test_a_label_of_the_users_that_reads_like_a_composed_one_is_kept_apart() -> None:
     runs = [row(each, checkpoint=each) for each in ("a", "b")]
     runs += [row("c", "vgg11") | {"label": "resnet18@a"}, row("d", "vgg11") | {"label": "X c"}]
     runs += [row("e", "vgg13") | {"label": "resnet18@a c"}]

@@ -41,6 +41,13 @@ def test_every_ending_has_its_format(tmp_path):
     ]  # fmt: skip
 
 
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    (link := tmp_path / "link.svg").symlink_to(tmp_path / "target.svg")
+    figures.save(chart(), link)
+    assert link.is_symlink()
+    assert (tmp_path / "target.svg").read_bytes().startswith(b"<svg")
+
+
 def test_the_data_lie_beside_it(tmp_path):
     rows = pd.DataFrame({"model": ["a,b", "c"], "affinity": [0.5, None]})
     figures.save(chart(), tmp_path / "figure.svg", rows)

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from unittest import mock
 
@@ -24,7 +25,7 @@ from catalog.registry.address import record_url
 from catalog.registry.registry import Registry
 from catalog.registry.repair import registry_damage
 from catalog.registry.rows import JobEntry
-from catalog.store import merged_segments
+from catalog.store import merged_segments, undo
 from catalog.store import repair as store_repair
 from catalog.store.reader import query, run_states
 from catalog.store.records import BatchRecord, NetworkRecord
@@ -295,6 +296,18 @@ def test_a_registry_that_a_service_has_open_is_not_replaced(home: Home) -> None:
     assert list(home.path.glob("registry.sqlite.damaged-*"))
 
 
+def test_a_store_that_may_be_made_whole_is_not_replaced_while_others_open_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truncate(home.signatures, 0.5)
+    damaged = home.signatures.read_bytes()
+    undo.undo_path(home.signatures).write_bytes(b"x")
+    monkeypatch.setattr(undo, "recover", lambda _: False)
+    with pytest.raises(StoreError, match="other processes"):
+        repair(home.path)
+    assert home.signatures.read_bytes() == damaged
+
+
 def test_a_registry_on_a_server_is_left_to_its_tools(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,6 +368,26 @@ def test_the_doctor_reports_what_a_repair_would_mend(home: Home) -> None:
         file.seek((page - 1) * size)
         file.write(b"x" * size)
     assert states() | {"registry": "broken"} == states()
+
+
+def test_a_registry_that_is_written_between_two_copies_of_its_files_is_whole(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copyfile = shutil.copyfile
+    with closing(sqlite3.connect(home.registry)) as writer:
+        rows = [(f"run{number}", "name", "x" * 500) for number in range(2000)]
+        writer.executemany("INSERT INTO run_tags (run_id, name, value) VALUES (?, ?, ?)", rows)
+        writer.commit()
+
+        def then_written(source: Path, target: Path) -> None:
+            copyfile(source, target)
+            if source == home.registry:
+                writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                writer.execute("DELETE FROM run_tags WHERE run_id < 'run5'")
+                writer.commit()
+
+        monkeypatch.setattr(shutil, "copyfile", then_written)
+        assert registry_damage(home) is None
 
 
 def test_a_registry_that_others_write_is_whole(home: Home) -> None:

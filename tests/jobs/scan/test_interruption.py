@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from jobs.cli.verb import INTERRUPTED, verb
-from jobs.scan.interruption import termination_interrupts
+from jobs.scan.interruption import dropped_interruptions_raised, termination_interrupts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -81,6 +81,29 @@ def test_an_interruption_that_a_callback_drops_comes_again(capsys: pytest.Captur
     assert caught.value.exit_code == INTERRUPTED
     assert time.monotonic() - began < 20
     assert "ignored" not in capsys.readouterr().err
+
+
+def test_a_scan_under_nohup_is_ended_by_a_termination_that_a_callback_drops():
+    class Module:
+        """What a weak reference may refer to."""
+
+    def scan() -> None:
+        with dropped_interruptions_raised(), termination_interrupts():
+            module = Module()
+            kept = weakref.ref(module, lambda _: os.kill(os.getpid(), signal.SIGTERM))
+            del module
+            assert kept() is None
+            time.sleep(10)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    # As of a script's job in the background.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            scan()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_any_other_error_of_that_class_is_not():

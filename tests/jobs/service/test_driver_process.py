@@ -73,5 +73,5 @@ def test_a_driver_that_cannot_be_started_is_tried_again(
     monkeypatch.setattr(SpawnProcess, "start", refuse)
     settings = DriverSettings(Home(tmp_path), LocalRunner, lines.put)
     with driver_process.DriverProcess(drive, settings):
-        said = [lines.get(timeout=PATIENCE_SECONDS) for _ in range(3)]
-    assert all("temporarily unavailable" in line for line in said)
+        shown = [lines.get(timeout=PATIENCE_SECONDS) for _ in range(3)]
+    assert all("temporarily unavailable" in line for line in shown)

@@ -104,6 +104,17 @@ def folder(address: str) -> str:
     return urlsplit(address).path.rpartition("/")[0]
 
 
+def test_a_duration_and_a_selection_are_parts_of_what_is_asked(client: TestClient) -> None:
+    """A page of the last minutes is another one each minute, and so another one for its reader."""
+    etags = [
+        client.get(f"/questions/drift?since={each}").headers["etag"]
+        for each in ("9d", "2026-01-01")
+    ]
+    assert [bool(re.search(r"T\d\d:\d\d", etag)) for etag in etags] == [True, False]
+    moved = client.get("/questions/clusters?tag=lr%3D0.1", follow_redirects=False)
+    assert moved.headers["location"] == "/map?tag=lr%3D0.1"
+
+
 @pytest.mark.long
 def test_every_page_answers_and_every_link_leads_somewhere(client: TestClient) -> None:
     waiting, seen = {"/"}, dict[str, str]()

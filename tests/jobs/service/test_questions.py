@@ -18,12 +18,31 @@ from analysis.answers.material import Material
 from analysis.data.selection import Selection
 from analysis.option_fields import option_fields
 from catalog.home import Home
+from jobs.service.api import questions
 from jobs.service.api.result_page import PageParameters
 from jobs.service.application import make_application
+from jobs.service.recent_answers import RecentAnswers
 from jobs.service.settings import ServiceSettings
 from tests.analysis.homes import Builder
 
 API = "/api/v1/questions"
+
+
+def test_an_answer_of_the_last_days_is_computed_anew_each_minute(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minutes, keys = iter(("12:00", "12:01")), []
+    real = RecentAnswers.answer
+
+    async def answer(self: Any, request: Any, compute: Any, asked: Any, *more: Any) -> Any:
+        keys.append(asked)
+        return await real(self, request, compute, asked, *more)
+
+    monkeypatch.setattr(questions, "minute_of", lambda _: next(minutes))
+    monkeypatch.setattr(RecentAnswers, "answer", answer)
+    for _ in range(2):
+        assert client.get("/api/v1/questions/drift?since=9d").status_code == 200
+    assert keys[0] != keys[1]
 
 
 @pytest.fixture(scope="module")

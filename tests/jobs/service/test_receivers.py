@@ -21,6 +21,7 @@ import pytest
 from catalog.home import Home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import EventEntry, EventKind
+from jobs.cli.service.serve import NoticeOptions
 from jobs.service import deliveries, receivers
 from jobs.service.deliveries import delivering
 from jobs.service.receivers import DriftCommand, NotAccepted, Webhook, parsed_secret, signature
@@ -113,6 +114,13 @@ def test_a_user_of_an_address_is_sent_as_basic_authorization(home, caplog):
     sent = [headers.get("Authorization") for headers, _ in got]
     assert sent == [None, None, f"Basic {base64.b64encode(b'me:a b').decode()}"]
     assert "a%20b" not in caplog.text
+
+
+def test_an_address_that_is_named_twice_hears_once(tmp_path: Path):
+    (tmp_path / "secret").write_text("whsec_" + base64.b64encode(bytes(32)).decode())
+    named = ["http://x/a", "http://x/b", "http://x/a"]
+    options = NoticeOptions(webhook=named, webhook_secret=tmp_path / "secret")
+    assert len({receiver.key for receiver in options.receivers()}) == 2 == len(options.receivers())
 
 
 def test_the_signature_is_that_of_the_standard():

@@ -44,6 +44,13 @@ def scored(model: nn.Module, images: torch.Tensor, micro_batch: int = 128) -> Ne
             return score
 
 
+def test_one_number_an_image_is_a_row_of_one() -> None:
+    column = nn.Sequential(nn.Flatten(), nn.Linear(108, 1), nn.ReLU())
+    expected = scored(column, drawn()).value
+    assert expected is not None
+    assert scored(nn.Sequential(column, nn.Flatten(0)), drawn()).value == expected
+
+
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
