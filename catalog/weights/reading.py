@@ -11,8 +11,9 @@ import io
 import re
 import warnings
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, TypeVar
 
 import torch
 from safetensors import safe_open
@@ -40,6 +41,8 @@ _ARCHIVE = b"PK\x03\x04"
 _LEGACY_PICKLES = 5
 _LEGACY_START_BYTES = 64
 
+_Entry = TypeVar("_Entry")
+
 
 def read_content(path: Path) -> Content:
     """Read a file of weights, by its content: safetensors, torch's, or one zipped.
@@ -55,9 +58,7 @@ def read_content(path: Path) -> Content:
     try:
         if filetypes.is_safetensors(path):
             with safe_open(path, framework="pt", device="cpu") as file:
-                names = list(file.keys())
-                require_few_tensors(len(names))
-                return Content(path, {name: file.get_tensor(name) for name in names})
+                return Content(path, _saved(file, file.get_tensor))
         filetypes.check_kind(path)
         with open_file(path) as opened:
             return Content(path, _payload(path, opened))
@@ -92,14 +93,23 @@ def read_header(path: Path) -> Content:
     with contextlib.suppress(Exception):
         if filetypes.is_safetensors(path):
             with safe_open(path, framework="pt", device="cpu") as file:
-                names = list(file.keys())
-                require_few_tensors(len(names))
-                shapes = {name: file.get_slice(name).get_shape() for name in names}
-            return Content(path, {name: torch.empty(shapes[name], device="meta") for name in names})
+                shapes = _saved(file, lambda name: file.get_slice(name).get_shape())
+            return Content(path, {n: torch.empty(s, device="meta") for n, s in shapes.items()})
         with open_file(path) as opened:
             return Content(path, _mapped(path, opened))
     # Of another kind, or damaged, which reading it whole explains.
     return read_content(path)
+
+
+def _saved(file: Any, entry: Callable[[str], _Entry]) -> dict[str, _Entry]:
+    """Return the entry of each tensor of a safetensors file, under each name that it has.
+
+    Of tied weights safetensors saves one; the metadata have its name under those of the others.
+    """
+    names, ties = list(file.keys()), file.metadata() or {}
+    require_few_tensors(len(names) + len(ties))
+    entries = {name: entry(name) for name in names}
+    return entries | {name: entries[kept] for name, kept in ties.items() if kept in entries}
 
 
 def _mapped(path: Path, opened: BinaryIO) -> object:

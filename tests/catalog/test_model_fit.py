@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors import safe_open
+from safetensors.torch import save_file, save_model
 from torch import nn
 
 from catalog.checkpoint_references import resolve
@@ -18,7 +19,8 @@ from catalog.models import find
 from catalog.models.base import Architecture, InputTransform
 from catalog.open_home import open_home
 from catalog.registry.registry import Registry
-from catalog.weights.reading import read_header
+from catalog.weights.reading import read_content, read_header
+from catalog.weights.strict_loading import differences, load_weights
 from survey.errors import CheckpointError
 from tests.shared_data import shared
 
@@ -62,6 +64,25 @@ def test_the_verdict_is_that_of_loading(tmp_path: Path, kind: str, prefix: str) 
                     load_model(architecture, resolve(f"file:{number}", architecture, tmp_path))
                 assert why in caught.value.message
     assert verdicts == [True, False, True, False, False, False, False, False]
+
+
+def test_tied_weights_that_safetensors_saved_once_are_loaded_under_all_their_names(
+    tmp_path: Path,
+) -> None:
+    def tied() -> nn.Module:
+        first = nn.Linear(4, 4)
+        return nn.Sequential(OrderedDict(a=first, relu=nn.ReLU(), b=first, end=nn.Linear(4, 2)))
+
+    network = tied()
+    path = tmp_path / "tied.safetensors"
+    save_model(network, str(path))
+    with safe_open(path, framework="pt") as file:
+        assert len(file.keys()) == 4 < len(network.state_dict())
+    for read in (read_content, read_header):
+        assert differences(tied().to("meta"), read(path)) is None
+    other = tied()
+    load_weights(other, path, "test:tied")
+    assert all(torch.equal(v, other.state_dict()[k]) for k, v in network.state_dict().items())
 
 
 def test_a_header_needs_none_of_the_values(tmp_path: Path) -> None:
@@ -110,7 +131,7 @@ def test_a_verdict_is_kept_until_the_network_is_another(tmp_path: Path) -> None:
 
 def test_real_files_fit_their_own_depth() -> None:
     files = {20: "resnet20-12fca82f.th", 32: "resnet32-d509ac18.th", 44: "resnet44-014dd654.th"}
-    paths = {depth: shared(f"checkpoints/{name}") for depth, name in files.items()}
+    paths = {depth: shared(f"data/checkpoints/{name}") for depth, name in files.items()}
     for depth in files:
         (architecture,) = find(f"small:cifar_resnet{depth}")
         fits = {other for other, path in paths.items() if misfit(architecture, path) is None}
