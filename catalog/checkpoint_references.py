@@ -56,6 +56,11 @@ class Checkpoint:
         return self.published is None or self.published.rules.classifier
 
     @property
+    def of_user(self) -> bool:
+        """Whether its weights are files that the user named, and are here."""
+        return self.kind in ("file", "hub") and self.path is not None
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """All files of its weights; none where it has none, or they are not here."""
         return () if self.path is None else (self.path, *self.shards)
@@ -143,14 +148,6 @@ def input_transform(architecture: Architecture, checkpoint: Checkpoint) -> Input
     if checkpoint.published is not None:
         return checkpoint.published.transform
     return architecture.transform
-
-
-def classes_of(architecture: Architecture, checkpoint: Checkpoint) -> int:
-    """Return how many classes a network tells apart with these weights; 0 without a classifier."""
-    if not checkpoint.classifies:
-        return 0
-    known = checkpoint.published.classes if checkpoint.published else None
-    return architecture.classes if known is None else known
 
 
 def _bundled(architecture: Architecture) -> Checkpoint:

@@ -6,6 +6,7 @@ What a file of weights may hold is the business of ``catalog.weights.reading``.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ class LoadedModel:
     dropped_keys: tuple[str, ...]
     #: sha256 (hex) of the file's bytes, or of the text ``init:SEED``.
     sha256: str
+    #: How many classes its outputs stand for; 0 where they are features, or nobody knows.
+    classes: int
 
 
 def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedModel:
@@ -40,13 +43,15 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
         If the file is not here, cannot be read safely or does not fit the architecture exactly.
     """
     published = checkpoint.published
-    build = (published and published.build) or architecture.build
+    # First: what is no file is refused here.
+    sha256 = None if checkpoint.kind == "built" else checkpoint.sha256()
+    build, classes = _build_for(architecture, checkpoint)
     model = build_seeded(build, checkpoint.seed or 0)
-    built = checkpoint.kind == "built"
-    sha256 = state_sha256(model) if built else checkpoint.sha256()
+    sha256 = sha256 or state_sha256(model)
     if checkpoint.path is None:
-        return LoadedModel(model.eval(), dropped_keys=(), sha256=sha256)
-    from catalog.weights.strict_loading import load_weights, without_classifier
+        return LoadedModel(model.eval(), (), sha256, classes)
+    from catalog.weights.classifier import without_classifier
+    from catalog.weights.strict_loading import load_weights
 
     rules = published.rules if published else None
     if not checkpoint.classifies:
@@ -59,7 +64,22 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
             raise
         anew = f"to get {checkpoint.reference} anew, remove {checkpoint.path} and run survey fetch"
         raise CheckpointError(problem.message, hint=f"{problem.hint}; {anew}") from problem
-    return LoadedModel(model.eval(), dropped, sha256)
+    return LoadedModel(model.eval(), dropped, sha256, classes)
+
+
+def _build_for(
+    architecture: Architecture, checkpoint: Checkpoint
+) -> tuple[Callable[[], nn.Module], int]:
+    """Return what builds the network for a checkpoint, and how many classes that tells apart."""
+    from catalog.model_fit import classes_of
+
+    classes = classes_of(architecture, checkpoint)
+    if checkpoint.of_user:
+        from catalog.weights.classifier import build_for
+
+        return functools.partial(build_for, architecture, classes), classes
+    published = checkpoint.published
+    return (published and published.build) or architecture.build, classes
 
 
 def _adapting(published: Published) -> Adapt | None:

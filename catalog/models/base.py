@@ -184,6 +184,10 @@ class Architecture:
     code_sha256: str | None = None
     #: Builds the network with its ordinary random initialisation.
     build: Callable[[], nn.Module] = field(repr=False, compare=False, kw_only=True)
+    #: Builds it with another number of outputs; None where it has its own alone.
+    build_with: Callable[[int], nn.Module] | None = field(
+        default=None, repr=False, compare=False, kw_only=True
+    )
 
     @property
     def full_name(self) -> str:

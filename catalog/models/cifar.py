@@ -79,6 +79,7 @@ class CifarSource(ModelSource):
             module=MODULE,
             bundled=name in BUNDLED,
             build=build,
+            build_with=build,
         )
 
 
@@ -86,13 +87,15 @@ def _is_depth(depth: int) -> bool:
     return depth >= 8 and depth % 6 == 2
 
 
-def _build_residual(shape: str, depth: int, widths: tuple[int, int, int]) -> nn.Module:
+def _build_residual(
+    shape: str, depth: int, widths: tuple[int, int, int], classes: int = CLASSES
+) -> nn.Module:
     from catalog.models.cifar_nets import CifarNet
 
-    return CifarNet((depth - 2) // 6, widths, residual=shape == "resnet", classes=CLASSES)
+    return CifarNet((depth - 2) // 6, widths, residual=shape == "resnet", classes=classes)
 
 
-def _build_vgg(name: str) -> nn.Module:
+def _build_vgg(name: str, classes: int = CLASSES) -> nn.Module:
     from catalog.models.cifar_nets import SmallVgg
 
-    return SmallVgg(_VGG_STAGES[name], classes=CLASSES)
+    return SmallVgg(_VGG_STAGES[name], classes=classes)

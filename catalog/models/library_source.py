@@ -68,9 +68,9 @@ class LibrarySource(ModelSource):
         if entry is None:
             return super().get(name)
         facts, arguments = entry
-        return Architecture(
-            **facts | {"transform": _transform(facts["transform"])}, build=self._builder(arguments)
-        )
+        transform, build = _transform(facts["transform"]), self._builder(arguments)
+        # A number of outputs is the last argument of every library's builder.
+        return Architecture(**facts | {"transform": transform}, build=build, build_with=build)
 
     def published(self) -> list[Published]:
         """Return all weights that the library publishes, sorted by name."""
@@ -110,6 +110,7 @@ def _entries(models: Iterable[Architecture] | Iterable[Published]) -> dict[str, 
 def _entry(model: Architecture | Published) -> Entry:
     facts = {each.name: getattr(model, each.name) for each in dataclasses.fields(model)}
     # A builder cannot be written down; its arguments can.
+    facts.pop("build_with", None)
     build = facts.pop("build")
     nested = {name: _plain(value) for name, value in facts.items()}
     return nested, build.args if isinstance(build, functools.partial) else None

@@ -62,11 +62,11 @@ class TimmSource(LibrarySource):
         )
 
     @staticmethod
-    def build_network(name: str) -> nn.Module:
+    def build_network(name: str, classes: int | None = None) -> nn.Module:
         """Build a network by its name, with or without the tag of weights that set its size."""
         import timm
 
-        return timm.create_model(name, pretrained=False)
+        return timm.create_model(name, pretrained=False, num_classes=classes)
 
 
 def _architecture(name: str) -> Architecture:

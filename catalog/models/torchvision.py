@@ -55,21 +55,21 @@ class TorchvisionSource(LibrarySource):
         )
 
     @staticmethod
-    def build_network(name: str, size: int) -> nn.Module:
+    def build_network(name: str, size: int, classes: int = CLASSES) -> nn.Module:
         """Build a network for images of one size."""
         from torchvision import models
 
         module = _module(name)
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"num_classes": classes}
         if module == "vision_transformer":
             # Such a network takes images of one size alone: its positions are weights.
-            options = {"image_size": size}
+            options |= {"image_size": size}
         if module in {"googlenet", "inception"}:
             # Torchvision itself adds these along with its weights. transform_input undoes
             # ImageNet's normalisation: the published weights need it, and no key of a state dict
             # would tell.
             # Auxiliary heads are idle in eval mode, but in the files.
-            options = {"aux_logits": True, "transform_input": True, "init_weights": True}
+            options |= {"aux_logits": True, "transform_input": True, "init_weights": True}
         return cast("nn.Module", models.get_model(name, weights=None, **options))
 
 

@@ -29,7 +29,8 @@ def lookalike(architecture: str, shapes: Mapping[str, torch.Size]) -> str | None
         Full name of the one they do not fit; its source's names of the same beginning are tried,
         such as ``resnet18`` and ``resnet101`` for ``resnet50``.
     shapes : mapping of str to Size
-        Shape by key, without prefixes. The last layer, the classifier, may be missing.
+        Shape by key, without prefixes. The last layer, the classifier, may be missing, or of
+        another size.
 
     Returns
     -------
@@ -62,7 +63,7 @@ def _stem(name: str) -> str:
 def _fits(architecture: Architecture, wanted: Mapping[str, torch.Size]) -> bool:
     shapes = _shapes(architecture)
     features = dict(list(shapes.items())[:-2])
-    return wanted in (shapes, features)
+    return wanted.keys() in (shapes.keys(), features.keys()) and features.items() <= wanted.items()
 
 
 @functools.lru_cache(maxsize=4 * MOST_TRIED)

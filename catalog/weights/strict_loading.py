@@ -24,8 +24,6 @@ from survey.errors import CheckpointError
 from survey.text import first_names
 
 _FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
-#: Layers that do nothing in eval mode, or to vectors; some classifiers end in them.
-_IDLE = (nn.Identity, nn.Dropout, nn.Flatten)
 #: How many times a network's bytes the tensors of its file may have, heads of other precision
 #: included; a few bytes of a file may claim any.
 _CLAIMED_AT_MOST = 16
@@ -80,52 +78,6 @@ def load_weights(
         keyed = replace(keyed, tensors=adapt(keyed.tensors))
     _fit(model, keyed, path, architecture)
     return keyed.dropped
-
-
-def without_classifier(model: nn.Module) -> nn.Module:
-    """Replace a network's classifier, its last layer, by an identity: it then returns features.
-
-    Parameters
-    ----------
-    model : nn.Module
-        The network; changed in place where the classifier is inside it.
-
-    Returns
-    -------
-    nn.Module
-        The network.
-
-    Raises
-    ------
-    CheckpointError
-        If the last layer is not linear, or there are two classifiers beside each other.
-    """
-    leaves = [
-        (name, layer)
-        for name, layer in model.named_modules()
-        if next(layer.children(), None) is None and not isinstance(layer, _IDLE)
-    ] or [("", model)]
-    name, last = leaves[-1]
-    parent, _, attribute = name.rpartition(".")
-    twins = [
-        other
-        for other, layer in leaves[:-1]
-        if other.rpartition(".")[0] == parent
-        and isinstance(layer, nn.Linear)
-        and isinstance(last, nn.Linear)
-        and layer.weight.shape == last.weight.shape
-    ]
-    if not isinstance(last, nn.Linear) or twins:
-        met = f"classifiers beside each other: {', '.join([*twins, name])}" if twins else name
-        raise CheckpointError(
-            f"the weights come without a classifier, and {type(model).__name__} ends in"
-            f" {met or 'itself'} ({type(last).__name__}), must end in one linear layer",
-            hint="such weights can be loaded into a network whose last layer is its classifier",
-        )
-    if not name:
-        return nn.Identity()
-    setattr(model.get_submodule(parent), attribute, nn.Identity())
-    return model
 
 
 def differences(model: nn.Module, content: Content) -> str | None:

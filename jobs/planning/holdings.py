@@ -68,7 +68,7 @@ class Holdings:
 
         It is asked of files alone: other weights come for their network.
         """
-        if checkpoint.kind not in ("file", "hub") or not checkpoint.files:
+        if not checkpoint.of_user:
             return None
         # Brings torch, unless it is known already.
         from catalog.model_fit import definition_version, misfit

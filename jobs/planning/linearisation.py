@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from catalog.checkpoint_references import classes_of
 from catalog.datasets.label_map import label_map
+from catalog.model_fit import classes_of
 from catalog.models import find
 from jobs.choices import PLAIN_EPOCHS
 from jobs.planning.definition import parse_definition

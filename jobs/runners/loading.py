@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog.checkpoint_references import Checkpoint, classes_of
+from catalog.checkpoint_references import Checkpoint
 from catalog.datasets import ImageDataset, open_dataset
 from catalog.datasets.label_map import label_map
 from catalog.downloads import FileStore
@@ -50,7 +50,6 @@ class PlannedModel:
         self._folder = home.datasets if home else None
         self.loaded = load_model(architecture, _present(job.checkpoint, self._store))
         require_planned("checkpoint", job.checkpoint_sha256, self.loaded.sha256, ChangedWeights)
-        self._classes = classes_of(architecture, job.checkpoint)
 
     def dataset(self, job: Job, signature: str | None = None) -> ImageDataset:
         """Open a job's dataset; refuse one that is not what was planned.
@@ -68,7 +67,7 @@ class PlannedModel:
 
     def labels(self, dataset: ImageDataset) -> tuple[int, ...] | None:
         """Return the network's output for each class of a dataset; None where it has none."""
-        return label_map(dataset.class_names, self._classes)
+        return label_map(dataset.class_names, self.loaded.classes)
 
 
 def _present(checkpoint: Checkpoint, store: FileStore | None) -> Checkpoint:

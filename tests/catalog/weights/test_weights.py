@@ -28,10 +28,11 @@ from torch import nn
 from catalog.models import find
 from catalog.models.base import KeyRules
 from catalog.weights import pickle_scan
+from catalog.weights.classifier import without_classifier
 from catalog.weights.content import Weights
 from catalog.weights.pickle_scan import Inert, PickleBombError, names_asked_for
 from catalog.weights.reading import read_content
-from catalog.weights.strict_loading import load_weights, without_classifier
+from catalog.weights.strict_loading import load_weights
 from survey.errors import CheckpointError
 
 STATE = {"conv.weight": torch.arange(24.0).reshape(2, 3, 2, 2), "fc.bias": torch.ones(5)}

@@ -283,6 +283,32 @@ def test_weights_that_vanish_or_change_after_the_plan_fail_their_job(tmp_path):
     assert str(file) in gone.message
 
 
+def test_accuracy_is_that_of_the_outputs_that_the_file_has(tmp_path):
+    images = tmp_path / "images"
+    for number in range(40):
+        pixels = np.full((32, 32, 3), 200 * (number % 2), dtype=np.uint8)
+        place = images / "ab"[number % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(place / f"{number}.png")
+    network = CifarSource().get("cifar_resnet8").build_with(2)
+    # The second class, whatever the image.
+    torch.nn.init.zeros_(network.linear.weight)
+    network.linear.bias.data = torch.tensor([0.0, 1.0])
+    state = network.state_dict()
+    torch.save(state, tmp_path / "two.pth")
+    torch.save({k: v for k, v in state.items() if "linear" not in k}, tmp_path / "none.pth")
+    measured = {}
+    for name in ("two", "none"):
+        names = declared(f"file:{tmp_path / name}.pth", dataset=f"folder:{images}", size=16)
+        (planned,) = make_plan(names, {}, Holdings()).jobs
+        batches = batches_in(events_of(planned))
+        measured[name] = tuple(
+            sum(getattr(batch, count) or 0 for batch in batches)
+            for count in ("labelled", "top1_hits")
+        )
+    assert measured == {"two": (40, 20), "none": (0, 0)}
+
+
 def test_code_that_changed_after_the_plan_is_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
