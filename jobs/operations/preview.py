@@ -84,7 +84,7 @@ class Forecast:
     def table(self) -> pa.Table:
         """Return one row a job."""
         reasons = {run_id: str(why) for run_id, why in self.plan.reasons.items()}
-        unfit = {job.run_id: why for job in self.plan.todo if (why := self.plan.misfit(job))}
+        unfit = self.plan.unfit
         rows = [
             {
                 "run_id": job.run_id,
@@ -96,9 +96,7 @@ class Forecast:
                 "batches": batches_of(job),
                 "state": "cannot load" if job.run_id in unfit else self.states[job.run_id],
                 "why": unfit.get(job.run_id) or reasons.get(job.run_id),
-                "seconds": round((guess := self.estimates[job.run_id]).seconds, 1),
-                "measures": ", ".join(guess.measures) or None,
-                "measure_seconds": round(guess.measure_seconds, 1) or None,
+                **({} if job.run_id in unfit else _times(self.estimates[job.run_id])),
                 "label": job.labels.label,
                 "tags": tags_text({**training_step(reference), **job.labels.tags}) or None,
             }
@@ -111,16 +109,19 @@ class Forecast:
 
     def summary(self) -> str:
         """Return how many jobs are done, and the time and space that the rest may need."""
-        todo = [self.estimates[job.run_id] for job in self.plan.todo]
+        unfit = self.plan.unfit
+        ids = [job.run_id for job in self.plan.todo if job.run_id not in unfit]
+        todo = [self.estimates[run_id] for run_id in ids]
         longest = max((guess.seconds * guess.factor for guess in todo), default=0.0)
         low = sum(guess.seconds / guess.factor for guess in todo) / self.workers
         high = max(sum(guess.seconds * guess.factor for guess in todo) / self.workers, longest)
         done, kept = len(self.plan.done), len(self.plan.held)
         held = f", {kept} parked or cancelled" if kept else ""
         lacking = f", {len(self.plan.lacking)} lack a file" if self.plan.lacking else ""
+        failing = f", {len(unfit)} cannot be loaded" if unfit else ""
         who = counted(self.workers, "worker needs", "workers need")
         time = f"; {who} {format_duration(low)} to {format_duration(high)}" if todo else ""
-        jobs = f"{len(todo)} to measure, {done} done{held}{lacking}{time}"
+        jobs = f"{len(todo)} to measure, {done} done{held}{failing}{lacking}{time}"
         disk, memory = format_bytes(self.disk_bytes), format_bytes(self.memory_bytes)
         sizes = f"to fetch: {self.to_fetch}; disk: about {disk}; memory: about {memory} a worker"
         why = summary(self.plan.reasons.values())
@@ -193,6 +194,14 @@ def forecast(
         unconsented,
         cores_of_gpu(todo, states) if device == "cuda" else 0.0,
     )
+
+
+def _times(guess: Estimate) -> dict[str, object]:
+    return {
+        "seconds": round(guess.seconds, 1),
+        "measures": ", ".join(guess.measures) or None,
+        "measure_seconds": round(guess.measure_seconds, 1) or None,
+    }
 
 
 def _state(run_id: str, states: Mapping[str, RunState], held: Mapping[str, str]) -> str:

@@ -179,7 +179,7 @@ class LinearisationSweep:
 
 
 def _require_weights(job: Job, plan: Plan) -> None:
-    if (why := plan.misfit(job)) is not None:
+    if why := plan.unfit.get(job.run_id):
         raise CheckpointError(f"{job.checkpoint.reference} does not fit {job.full_name}: {why}")
 
 

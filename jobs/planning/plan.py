@@ -76,10 +76,12 @@ class Plan:
         """Return the jobs that are left out, since they are parked or cancelled."""
         return tuple(job for job in self.jobs if self.held.get(job.run_id) == state)
 
-    def misfit(self, job: Job) -> str | None:
-        """Return why a job will fail: its weights cannot be loaded; None where they can."""
-        pair = (job.full_name, job.checkpoint)
-        return next((each.why for each in self.misfits if each.pair == pair), None)
+    @property
+    def unfit(self) -> Mapping[str, str]:
+        """Why some of the jobs still to be done will fail, by run id: their weights do not fit."""
+        whys = {each.pair: each.why for each in self.misfits}
+        pairs = {job.run_id: (job.full_name, job.checkpoint) for job in self.todo}
+        return {run_id: whys[pair] for run_id, pair in pairs.items() if pair in whys}
 
 
 def make_plan(

@@ -88,7 +88,7 @@ def test_a_repository_of_shards_is_fetched_once_and_loaded(web: Web, tmp_path: P
     plan, problems = planned("hf:lab/net@v1%2Ftest", store)
     assert not problems
     (job,) = plan.jobs
-    assert plan.misfit(job) is None
+    assert plan.unfit == {}
     assert job.checkpoint.reference == "hf://lab/net@v1%2Ftest"
     assert [file.licence for file in job.checkpoint.remote] == ["mit", "mit"]
     loaded = load_model(architecture, job.checkpoint)

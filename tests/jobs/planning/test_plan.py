@@ -232,12 +232,16 @@ def test_a_file_is_planned_with_the_models_it_fits(tmp_path, monkeypatch):
     # A survey file that names each pair means it: the job is there, and will fail.
     declared = planned(values)
     assert len(declared.jobs) == 4
-    unfit = [one for one in declared.jobs if declared.misfit(one)]
+    unfit = [one for one in declared.jobs if one.run_id in declared.unfit]
     assert [(one.full_name, one.checkpoint.reference) for one in unfit] == [
         (names[0], files[1]),
         (names[1], files[0]),
     ]
-    assert "keys missing" in (declared.misfit(unfit[1]) or "")
+    foreseen = forecast(tmp_path / "home", parse_definition(values, "test", Path()))
+    rows = foreseen.table().to_pylist()
+    assert {row["run_id"] for row in rows if row["seconds"] is None} == declared.unfit.keys()
+    assert "2 to measure, 0 done, 2 cannot be loaded" in foreseen.summary()
+    assert "keys missing" in declared.unfit[unfit[1].run_id]
     # A glob over models names no pair, and takes nothing from one that is named beside it.
     globbed = {"models": [{"name": "small:cifar_resnet[18]*", "checkpoints": files}]}
     assert [(one.full_name, one.checkpoint.reference) for one in planned(globbed).jobs] == [
@@ -250,4 +254,4 @@ def test_a_file_is_planned_with_the_models_it_fits(tmp_path, monkeypatch):
     _saved(tmp_path, "other.pth", torch.nn.Linear(2, 1))
     other = {"models": [{"name": name, "checkpoints": ["file:other.pth"]} for name in names]}
     plan = make_plan(parse_definition(other, "test", Path(), crossed=True), {}, Holdings())
-    assert len(plan.jobs) == len([one for one in plan.jobs if plan.misfit(one)]) == 2
+    assert len(plan.jobs) == len(plan.unfit) == 2
