@@ -160,7 +160,8 @@ def _passes(
     gathering = _Gathering(number)
     size = settings.pass_images(accelerator=is_accelerator(device_of(model)))
     for micro in micro_batches(batches, settings.score_images, size):
-        inputs = prepare(micro.images) if prepare else micro.images
+        # Copied, since a network may change its input in place.
+        inputs = prepare(micro.images) if prepare else micro.images.clone()
         gathering.add(micro, *_forward(capture, inputs, first=gathering.images == 0))
         if gathering.images < settings.score_images:
             yield None
@@ -189,9 +190,9 @@ def _passes(
 def _forward(
     capture: Capture, images: torch.Tensor, *, first: bool
 ) -> tuple[object, list[PooledPair]]:
-    # Copied, since a network may change its input in place.
     few = images[:NOISE_IMAGES].clone() if first else None
-    with torch.inference_mode():
+    # Not in inference mode: what a network keeps of a pass could not be trained any more.
+    with torch.no_grad():
         output, pairs = capture.forward(images)
         if few is not None:
             pairs = capture.with_noise(few, pairs)

@@ -46,9 +46,10 @@ class LinearisedNetwork(nn.Module):
     def __init__(self, model: nn.Module, images: torch.Tensor) -> None:
         super().__init__()
         self.model = model
-        self.relus = relu_calls(model, images)
-        self._sizes = [site.channels for site in self.relus.sites]
+        # Copied for each pass, since a network may change its input in place.
         self._images = images[:2].detach().clone()
+        self.relus = relu_calls(model, self._images.clone())
+        self._sizes = [site.channels for site in self.relus.sites]
         zeros = torch.zeros(sum(self._sizes), dtype=images.dtype, device=images.device)
         #: The slopes of all sites' channels, in execution order.
         self.slopes = nn.Parameter(zeros)
@@ -93,4 +94,4 @@ class LinearisedNetwork(nn.Module):
         """Return the path lengths in which linear channels do not count; see ``path_length``."""
         active = {name: channels[None] for name, channels in self.active().items()}
         with evaluating(self.model):
-            return path_length(self.model, self._images, active)
+            return path_length(self.model, self._images.clone(), active)

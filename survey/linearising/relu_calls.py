@@ -186,6 +186,7 @@ class SlopedRelus(TorchFunctionMode):
         super().__init__()
         self._expected = calls.calls
         self._slopes = iter(slopes)
+        self._trains = torch.is_grad_enabled()
         self._made = 0
 
     def __torch_function__(
@@ -207,6 +208,11 @@ class SlopedRelus(TorchFunctionMode):
             return function(*args, **kwargs)
         _require_alike(site, tensor)
         slopes = next(self._slopes)
+        if self._trains and not torch.is_grad_enabled():
+            raise CaptureError(
+                f"{site.name} runs without gradients while the network trains",
+                hint="activation checkpointing does that: build the network without it",
+            )
         if not _is_in_place(function, args, kwargs):
             return site.sloped(tensor, slopes)
         # What gradients need of the input is overwritten.

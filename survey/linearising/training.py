@@ -20,7 +20,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -35,6 +35,7 @@ from survey.linearising.labelled_images import LabelledImages
 from survey.linearising.network import LinearisedNetwork
 from survey.linearising.results import Linearised, LinearisedSite, Pass, TrainingState
 from survey.linearising.settings import LinearisationSettings
+from survey.text import first_line
 
 #: Images in one pass without gradients.
 _CLASSIFIED = 256
@@ -76,11 +77,12 @@ class Training:
         device = device_of(model)
         if device.type == "meta":
             raise InputError("the network is on the meta device: it has no weights to train")
+        _require_weights(model, self.settings)
         few = images.images[:2].to(device)
         self.network = LinearisedNetwork(copied(model, torch.clone), few)
         full = self.network.path_lengths()
         self.full_path_lengths = {name: _known(score.value) for name, score in full.items()}
-        _require_outputs(self.network, few, images.labels)
+        _require_outputs(self.network, few, images.labels, "largest")
         self._origin = _origin(self.network, images, self.settings)
         self._optimiser = _optimiser(self.network, self.settings)
         self._passes: list[Pass] = []
@@ -98,8 +100,10 @@ class Training:
 
         Raises
         ------
+        CaptureError
+            If a step computes other ReLUs than the pass without training.
         InputError
-            If the loss is not finite.
+            If a step cannot be computed, or the loss is not finite.
         """
         while len(self._passes) < self.settings.passes:
             self._passes.append(self._pass(len(self._passes), tick or (lambda _: None)))
@@ -164,14 +168,20 @@ class Training:
         # A last smaller step would move the running means of batch normalisation at random.
         steps = len(self._images) // size
         losses = []
-        with random_numbers_kept(device):
+        with random_numbers_kept(device), torch.enable_grad():
             torch.manual_seed(_seed(settings.seed, number))
             order = torch.randperm(len(self._images))[: steps * size]
             self.network.train()
             for step, chosen in enumerate(order.split(size)):
                 reached = (number - phase.first) * steps + step
                 rate = settings.learning_rate_at(reached, phase.passes * steps)
-                losses.append(self._step(chosen.to(self._images.images.device), rate, omega))
+                try:
+                    losses.append(self._step(chosen.to(self._images.images.device), rate, omega))
+                except torch.OutOfMemoryError:
+                    raise
+                except (RuntimeError, TypeError, ValueError, IndexError) as error:
+                    what = f"the network cannot be trained: {first_line(error)}"
+                    raise InputError(what) from error
                 tick((number * steps + step + 1) / (settings.passes * steps))
         loss = torch.stack(losses).mean().item()
         if not math.isfinite(loss) or not self.network.slopes.isfinite().all():
@@ -199,6 +209,7 @@ class Training:
         return cross_entropy.detach()
 
 
+@torch.inference_mode(mode=False)
 def linearise(
     model: nn.Module,
     images: LabelledImages,
@@ -246,7 +257,8 @@ def linearise(
     Mehmeti-Göpel and Disselhoff 2023, arXiv:2211.17180.
     """
     training = Training(model, images, settings, resume)
-    _require_outputs(training.network, heldout.images[:2].to(training.network.slopes.device), None)
+    few = heldout.images[:2].to(training.network.slopes.device)
+    _require_outputs(training.network, few, heldout.labels, "least")
     for state in training.passes(tick):
         if keep is not None:
             keep(state)
@@ -303,19 +315,41 @@ def _origin(
     return digest.hexdigest()
 
 
+def _require_weights(model: nn.Module, settings: LinearisationSettings) -> None:
+    """Refuse passes without a penalty where nothing is there to be trained."""
+    if settings.plain_epochs and not any(each.requires_grad for each in model.parameters()):
+        raise InputError(
+            f"no weight of the network is trainable, and plain_epochs is {settings.plain_epochs}",
+            hint="set requires_grad of its weights, or plain_epochs to 0",
+        )
+
+
 @torch.no_grad()
 def _require_outputs(
-    network: LinearisedNetwork, images: torch.Tensor, labels: torch.Tensor | None
+    network: LinearisedNetwork,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    which: Literal["largest", "least"],
 ) -> None:
-    """Refuse a network that has no output for each label."""
-    with evaluating(network):
-        output = network(images)
+    """Refuse a network that has no output for the largest, or for the least, of the labels."""
+    try:
+        with evaluating(network):
+            # Copied, since a network may change its input in place.
+            output = network(images.clone())
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        raise InputError(
+            f"the network does not take images of shape {tuple(images.shape[1:])}:"
+            f" {first_line(error)}"
+        ) from error
     if not isinstance(output, torch.Tensor) or output.ndim != 2 or len(output) != len(images):
         shape = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
         raise InputError(f"the network returns {shape}, must be a row of outputs for each image")
-    if labels is not None and int(labels.max()) >= output.shape[1]:
+    label = int(labels.max() if which == "largest" else labels.min())
+    if label >= output.shape[1]:
         raise InputError(
-            f"a label is {int(labels.max())}, and the network has {output.shape[1]} outputs"
+            f"the {which} label is {label}, and the network has {output.shape[1]} outputs"
         )
 
 
@@ -325,5 +359,5 @@ def _hits(network: LinearisedNetwork, heldout: LabelledImages) -> Hits:
     with evaluating(network), torch.no_grad():
         parts = (each.split(_CLASSIFIED) for each in _pair(heldout))
         for images, labels in zip(*parts, strict=True):
-            hits += count_hits(network(images.to(device)), labels)
+            hits += count_hits(network(images.to(device, copy=True)), labels)
     return hits

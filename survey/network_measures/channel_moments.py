@@ -58,7 +58,9 @@ class ChannelMoments:
     def constant(self) -> torch.Tensor:
         """Whether y is the same everywhere but for rounding, c booleans."""
         variance = self._squares[2] / self._count
-        return variance <= (8 * self._eps) ** 2 * (variance + self._means[1].square())
+        # Of half precision a result is rounded, and not what it is the sum of.
+        noise = min(8 * self._eps, 2.0**-8)
+        return variance <= noise**2 * (variance + self._means[1].square())
 
     @property
     def squared_correlation(self) -> torch.Tensor:

@@ -26,6 +26,10 @@ class Bend(Protocol):
     """The units of one call, at n points in order."""
 
     @property
+    def highest(self) -> torch.Tensor:
+        """The value of each unit, or the largest of its values, n x units."""
+
+    @property
     def width(self) -> int:
         """Values held for each point."""
 
@@ -54,6 +58,11 @@ class Signs:
         """Values held for each point."""
         return self.values.shape[1]
 
+    @property
+    def highest(self) -> torch.Tensor:
+        """The values."""
+        return self.values
+
     def crossing_times(self, times: torch.Tensor) -> torch.Tensor:
         """Return the times at which a value passes zero."""
         scale = self.values.abs().amax(0)
@@ -79,6 +88,11 @@ class Winners:
     def width(self) -> int:
         """Values held for each point."""
         return self.values[0].numel()
+
+    @property
+    def highest(self) -> torch.Tensor:
+        """The largest of the k values."""
+        return self.values.amax(-1)
 
     def crossing_times(self, times: torch.Tensor) -> torch.Tensor:
         """Return the times of the corners of the upper envelope of the k lines."""

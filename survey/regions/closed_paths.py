@@ -71,8 +71,13 @@ def default_radius(pixels: int) -> float:
 def _moved(images: torch.Tensor, right: float, down: float) -> torch.Tensor:
     height, width = images.shape[-2:]
     # Coordinates run from -1 to 1 over the pixels, from edge to edge.
-    rows = (2 * (torch.arange(height, dtype=images.dtype) - down) + 1) / height - 1
-    columns = (2 * (torch.arange(width, dtype=images.dtype) - right) + 1) / width - 1
-    grid = torch.stack(torch.meshgrid(columns, rows, indexing="xy"), -1).to(images.device)
+    exact = torch.float64
+    rows = (2 * (torch.arange(height, dtype=exact) - down) + 1) / height - 1
+    columns = (2 * (torch.arange(width, dtype=exact) - right) + 1) / width - 1
+    # Half precision would move them by an eighth of a pixel.
+    working = torch.promote_types(images.dtype, torch.float32)
+    grid = torch.stack(torch.meshgrid(columns, rows, indexing="xy"), -1).to(images.device, working)
     every = grid.expand(len(images), -1, -1, -1)
-    return functional.grid_sample(images, every, padding_mode="border", align_corners=False)
+    pixels = images.to(working)
+    moved = functional.grid_sample(pixels, every, padding_mode="border", align_corners=False)
+    return moved.to(images.dtype)

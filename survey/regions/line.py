@@ -73,8 +73,11 @@ class Line:
             nonlocal widest
             widest = max(widest, *(bend.width for bend in bends))
 
+        tick()
         try:
-            self.run(self.times([0.0, 1.0]), visit if watched else None)
+            network.run(self._points(self.times([0.0, 1.0])), visit if watched else None)
+            if watched:
+                network.require_apart(self._points(self.times([0.0, 0.5, 1.0])))
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, TypeError, ValueError, IndexError) as error:
@@ -111,8 +114,10 @@ class Line:
     def run(self, times: torch.Tensor, visit: Visit | None = None) -> torch.Tensor:
         """Return the network's outputs at times, n x outputs; see ``WatchedNetwork.run``."""
         self._tick()
-        points = self._start + times.view(-1, *[1] * self._start.ndim) * self._direction
-        return self._network.run(points, visit)
+        return self._network.run(self._points(times), visit)
+
+    def _points(self, times: torch.Tensor) -> torch.Tensor:
+        return self._start + times.view(-1, *[1] * self._start.ndim) * self._direction
 
     def outputs(self, times: torch.Tensor) -> torch.Tensor:
         """Return the network's outputs at times, n x outputs, in as many passes as they need."""

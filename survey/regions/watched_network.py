@@ -32,6 +32,9 @@ _AFFINE, _STEP = "affine", "step"
 
 _HINT = "the deviation of its outputs from straight lines is defined for every network"
 
+#: Differences between passes of two sizes, over the largest value, that are rounding.
+_ALIKE = 1e-3
+
 #: Takes the number of a piecewise linear call in its pass, its name and its units.
 Visit = Callable[[int, str, Sequence[Bend]], None]
 
@@ -64,6 +67,7 @@ class WatchedNetwork:
             (held.device for held in (*model.parameters(), *model.buffers())), torch.device("cpu")
         )
         self._exact = exact
+        self._checked = False
         #: The modules that are running, outermost first, each with whether it is an activation.
         self._path: list[tuple[str, bool]] = []
         for name, module in self._model.named_modules():
@@ -103,6 +107,43 @@ class WatchedNetwork:
         if not together.isfinite().all():
             raise InputError("the network returns a number that is not finite")
         return together
+
+    def require_apart(self, points: torch.Tensor) -> None:
+        """Refuse a network whose units depend on the other inputs of a pass; looks once.
+
+        Parameters
+        ----------
+        points : torch.Tensor
+            Three inputs that differ.
+
+        Raises
+        ------
+        NotPiecewiseLinear
+            If they do, as in one that folds two views of an input into the axis of the inputs.
+        """
+        if self._checked:
+            return
+        together = self._values(points)
+        # Pairs: a pass of one input may lose the axis.
+        for places in (slice(0, 2), slice(1, 3)):
+            apart = self._values(points[places])
+            for (site, some), (_, each) in zip(together, apart, strict=True):
+                if not _alike(some[places], each):
+                    raise NotPiecewiseLinear(
+                        f"the units of {site} depend on the other inputs of a pass, or on random"
+                        " numbers",
+                        hint=_HINT,
+                    )
+        self._checked = True
+
+    def _values(self, points: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
+        """Return the name of each piecewise linear call of a pass, and what its units are of."""
+        values: list[tuple[str, torch.Tensor]] = []
+        self.run(
+            points,
+            lambda _, site, bends: values.extend((site, bend.highest.clone()) for bend in bends),
+        )
+        return values
 
     def site(self, called: str, calls: Counter[tuple[str, str | None]]) -> str:
         """Return the name of the call that is running, as a signature names its sites.
@@ -211,7 +252,7 @@ class _Watch(TorchFunctionMode):
             indices = not result.is_floating_point() and function not in CASTS
             if stepwise or indices:
                 setattr(result, _KIND, _STEP)
-            elif result.dtype != self._network.dtype:
+            elif _step(result.dtype) > _step(self._network.dtype):
                 self._refuse(function, f"rounds to {str(result.dtype).removeprefix('torch.')}")
             else:
                 setattr(result, _KIND, _AFFINE)
@@ -220,6 +261,20 @@ class _Watch(TorchFunctionMode):
         name = _name(function)
         where = self._network.site(name, self._calls)
         raise NotPiecewiseLinear(f"{name} at {where} {reason}", hint=_HINT)
+
+
+def _alike(some: torch.Tensor, others: torch.Tensor) -> bool:
+    """Return whether values are the same but for the rounding of another size of pass."""
+    if some.shape != others.shape:
+        return False
+    allowed = max(_ALIKE, 16 * torch.finfo(others.dtype).eps)
+    largest = others.abs().amax() if others.numel() else 0.0
+    return not ((some - others).abs() > allowed * largest).any()
+
+
+def _step(dtype: torch.dtype) -> float:
+    """Return the relative step between the numbers of a type, the coarsest of whole ones."""
+    return torch.finfo(dtype).eps if dtype.is_floating_point else 1.0
 
 
 def _kind(tensor: torch.Tensor) -> str | None:

@@ -313,12 +313,46 @@ def test_nothing_is_active_between_rows(grad: bool) -> None:
         assert torch.is_grad_enabled() is grad
 
 
-def test_the_network_runs_in_inference_mode() -> None:
-    net = build("Residual")
-    modes: list[bool] = []
-    net.register_forward_hook(lambda *_: modes.append(torch.is_inference_mode_enabled()))
-    list(measure(net, [net.images(12)], SETTINGS))
-    assert modes == [True] * 5
+def test_what_a_network_keeps_of_a_pass_can_be_trained_and_measured_again() -> None:
+    class Keeping(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.Sequential(nn.LazyLinear(6), nn.ReLU(), nn.Linear(6, 2))
+            self.shift: torch.Tensor | None = None
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if self.shift is None:
+                self.shift = torch.linspace(0, 1, x.shape[1]).sin()
+            made: torch.Tensor = self.layers(x + self.shift)
+            return made
+
+    torch.manual_seed(0)
+    net, images = Keeping(), torch.randn(12, 5)
+    list(measure(net, [images], SETTINGS))
+    assert net.shift is not None
+    net.shift.requires_grad_()
+    net.train()(images).sum().backward()
+    assert net.shift.grad is not None
+    assert all(each.grad is not None for each in net.parameters())
+    # A tensor of somebody else's inference mode is followed too.
+    with torch.inference_mode():
+        net.shift = torch.linspace(0, 1, 5).sin()
+    scores = measure_network(net.eval(), (5,), ["active_fraction"], [images])
+    assert scores["active_fraction"].value is not None
+
+
+def test_images_stay_as_they_are_and_give_the_same_scores_again() -> None:
+    class InPlace(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.sub_(0.5).div_(0.25)
+
+    torch.manual_seed(0)
+    net = nn.Sequential(InPlace(), nn.Linear(5, 6), nn.ReLU())
+    images = torch.rand(24, 5)
+    before = images.clone()
+    first, second = (list(measure(net, [images[:12], images[12:]], SETTINGS)) for _ in range(2))
+    assert first == second
+    assert torch.equal(images, before)
 
 
 def test_a_network_in_training_mode_is_measured_in_eval_mode() -> None:

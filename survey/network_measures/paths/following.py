@@ -175,14 +175,19 @@ class PathFollowing:
         held: _Held | None = getattr(tensor, _PATHS, None)
         if held is None:
             return Trace(None, _UNSEEN)
-        if held.version != tensor._version and not changed:
+        if held.version != _version(tensor) and not changed:
             return Trace(None, "a value is changed through a view of its memory")
         return held.trace
 
     def _mark(self, tensor: torch.Tensor, trace: Trace) -> None:
         """Attach what is known of a tensor."""
         if not isinstance(tensor, torch.nn.Parameter):
-            setattr(tensor, _PATHS, _Held(trace, tensor._version))
+            setattr(tensor, _PATHS, _Held(trace, _version(tensor)))
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """Return how often a tensor was changed; 0 for one of inference mode, which does not count."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def _results(call: PathCall) -> list[Trace]:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from catalog.training_checkpoints import load_training, save_training
 from survey import (
+    CaptureError,
     CheckpointError,
     InputError,
     LabelledImages,
@@ -250,12 +252,71 @@ def test_images_without_a_class_each_are_refused(made: Callable[[], LabelledImag
 
 def test_networks_that_do_not_suit_the_labels_are_refused() -> None:
     images = data()
-    with pytest.raises(InputError, match="a label is 1, and the network has 1 outputs"):
+    with pytest.raises(InputError, match="label is 1, and the network has 1 outputs"):
         linearise(nn.Sequential(nn.Flatten(), nn.Linear(25, 1), nn.ReLU()), images, images)
     with pytest.raises(InputError, match="row of outputs"):
         linearise(nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()), images, images)
     with pytest.raises(InputError, match="not finite in pass 1"):
         linearise(net(), images, images, replace(SETTINGS, learning_rate=1e30))
     unknown = LabelledImages(images.images, images.labels + 2)
-    with pytest.raises(InputError, match="no label of the held-out images"):
-        linearise(net(), images, unknown, replace(SETTINGS, epochs=1, plain_epochs=0))
+    passes: list[TrainingState] = []
+    with pytest.raises(InputError, match="the least label is 2"):
+        linearise(net(), images, unknown, SETTINGS, keep=passes.append)
+    wide = LabelledImages(torch.randn(4, 1, 9, 9), torch.tensor([0, 1, 0, 1]))
+    with pytest.raises(InputError, match="does not take images of shape"):
+        linearise(net(), images, wide, SETTINGS, keep=passes.append)
+    assert not passes
+    some = LabelledImages(images.images, images.labels + 1)
+    assert linearise(net(), images, some, SETTINGS).heldout == int((some.labels == 1).sum())
+
+
+def test_what_cannot_be_trained_is_refused() -> None:
+    with pytest.raises(InputError, match="no weight of the network is trainable"):
+        linearise(net().requires_grad_(requires_grad=False), data(), data(), SETTINGS)
+    pooled = nn.Sequential(nn.Flatten(), nn.Linear(25, 8), nn.BatchNorm1d(8), nn.ReLU())
+    with pytest.raises(InputError, match="cannot be trained"):
+        linearise(pooled, data(), data(), replace(SETTINGS, images_per_step=1))
+    made, images, heldout = net(), data(), data(200, seed=1)
+    for mode in (torch.no_grad(), torch.inference_mode()):
+        with mode:
+            result = linearise(made, images, heldout, SETTINGS)
+        assert bits(result) == bits(trained())
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning")
+@pytest.mark.parametrize(
+    ("reentrant", "refusal"), [(True, "runs without gradients"), (False, "cannot be trained")]
+)
+def test_activation_checkpointing_is_refused(reentrant: bool, refusal: str) -> None:
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = net()
+
+        def forward(self, x: torch.Tensor) -> object:
+            return checkpoint(self.body, x, use_reentrant=reentrant)
+
+    with pytest.raises((CaptureError, InputError), match=refusal):
+        linearise(Checkpointed(), data(), data(), SETTINGS)
+
+
+def test_images_stay_as_they_are_whatever_the_network_does_to_them() -> None:
+    class InPlace(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.sub_(0.5).div_(0.25)
+
+    def made() -> nn.Sequential:
+        return nn.Sequential(InPlace(), net())
+
+    images, heldout = data(), data(600, seed=1)
+    copies = images.images.clone(), heldout.images.clone()
+    states: list[TrainingState] = []
+    first = linearise(made(), images, heldout, SETTINGS, keep=states.append)
+    again = linearise(made(), images, heldout, SETTINGS, resume=states[1])
+    assert torch.equal(images.images, copies[0])
+    assert torch.equal(heldout.images, copies[1])
+    assert bits(again) == bits(first)
+    with torch.no_grad():
+        outputs = first.network(heldout.images.clone())
+    assert isinstance(outputs, torch.Tensor)
+    assert first.top1 == again.top1 == (outputs.argmax(1) == heldout.labels).double().mean().item()

@@ -143,6 +143,16 @@ def test_a_saturated_output_is_constant_in_spite_of_rounding() -> None:
     assert values(nn.Sequential(layer, nn.Sigmoid()), drawn(64, 4))[:2] == [0.0, 1.0]
 
 
+@pytest.mark.parametrize("kind", [torch.float32, torch.float16, torch.bfloat16])
+def test_what_half_precision_tells_apart_is_not_constant(kind: torch.dtype) -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(4, 6)
+    # Outputs whose deviation is 1 to 4 % of their mean: tens of numbers in each type.
+    layer.weight.data = 0.02 * torch.sign(torch.randn(6, 4))
+    net = nn.Sequential(layer, nn.Sigmoid()).to(kind)
+    assert values(net, drawn(512, 4).to(kind))[1] == 0.0
+
+
 @pytest.mark.parametrize(
     ("net", "images", "reason"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torchvision
@@ -78,3 +80,46 @@ def test_what_is_refused() -> None:
         hamming_density(Computed(lambda _, x: torch.tanh(x)), *segment(4, 0))
     with pytest.raises(SettingsError):
         hamming_density(tent(1), torch.zeros(1), torch.ones(1), 0)
+
+
+def folded(network: Computed, x: torch.Tensor) -> torch.Tensor:
+    """Pass an input and its mirror image at once, one behind the other."""
+    both = network.get_submodule("layer")(torch.cat([x, x.flip(-1)]))
+    return both[: len(x)] + both[len(x) :]
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        folded,
+        lambda _, x: torch.relu(x - 0.5 * x.mean(0, keepdim=True)),
+        lambda _, x: torch.relu(x + 0.5 * torch.randn(x.shape)),
+    ],
+    ids=["folded", "mean", "random"],
+)
+def test_units_that_depend_on_other_inputs_of_a_pass_are_refused(
+    compute: Callable[..., object],
+) -> None:
+    torch.manual_seed(0)
+    layer = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    with pytest.raises(NotPiecewiseLinear, match="depend on the other inputs"):
+        hamming_density(Computed(compute, layer=layer), *segment(4, 0), 16)
+
+
+def test_a_result_that_is_cast_to_a_finer_type_is_no_rounding() -> None:
+    torch.manual_seed(0)
+    layer = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    ends = segment(4, 0)
+    plain = hamming_density(layer, *ends, 16)
+    cast = hamming_density(Computed(lambda net, x: net.layer(x).double(), layer=layer), *ends, 16)
+    assert (cast.flips, cast.units) == (plain.flips, plain.units)
+    with pytest.raises(NotPiecewiseLinear, match="float16"):
+        hamming_density(Computed(lambda net, x: net.layer(x).half(), layer=layer), *ends, 16)
+
+
+def test_what_a_tick_raises_on_the_first_pass_is_raised() -> None:
+    def tick() -> None:
+        raise RuntimeError("no time is left")
+
+    with pytest.raises(RuntimeError, match="no time is left"):
+        hamming_density(tent(1), torch.zeros(1), torch.ones(1), 4, tick=tick)
