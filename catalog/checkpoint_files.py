@@ -19,6 +19,25 @@ FILE = "file:"
 _DIGITS = re.compile(r"([0-9]+)")
 
 
+def parted(reference: str, base_dir: Path) -> tuple[str, str | None]:
+    """Return a reference to a file, and the part of it that is meant; None for the whole.
+
+    Parameters
+    ----------
+    reference : str
+        Any reference; ``file:moco.pth#module.encoder_q`` names a part, where no file has just that
+        name.
+    base_dir : Path
+        Where a relative path starts from.
+    """
+    whole, _, part = reference.rpartition("#")
+    if not (part and whole.startswith(FILE)):
+        return reference, None
+    if (base_dir / at_home(reference.removeprefix(FILE))).exists():
+        return reference, None
+    return whole, part
+
+
 def expanded(reference: str, base_dir: Path) -> list[str]:
     """Return the references that one stands for: itself, or those of the files a glob fits.
 
@@ -40,14 +59,16 @@ def expanded(reference: str, base_dir: Path) -> list[str]:
     CheckpointError
         If no file fits a glob.
     """
-    pattern = str(at_home(reference.removeprefix(FILE)))
+    whole, part = parted(reference, base_dir)
+    pattern = str(at_home(whole.removeprefix(FILE)))
     globbed = reference.startswith(FILE) and glob.has_magic(pattern)
     if not globbed or (base_dir / pattern).exists():
         return [reference]
     files = [name for name in _fitting(pattern, base_dir) if _has_weights(base_dir / name)]
     if not files:
         raise _nothing_fits(pattern, base_dir)
-    return [f"{FILE}{name}" for name in sorted(files, key=natural_order)]
+    ending = f"#{part}" if part else ""
+    return [f"{FILE}{name}{ending}" for name in sorted(files, key=natural_order)]
 
 
 def _fitting(pattern: str, base_dir: Path) -> Iterator[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from catalog.checkpoint_files import files_of
+from catalog.checkpoint_files import FILE, files_of, parted
 from catalog.files import at_home, file_sha256
 from catalog.hub_checkpoints import hub_reference
 from catalog.models.base import Architecture, InputTransform, Published, RemoteFile
@@ -41,6 +41,8 @@ class Checkpoint:
     path: Path | None = None
     #: Further files, where the weights are split over several.
     shards: tuple[Path, ...] = ()
+    #: The part of the file that is meant, such as ``module.encoder_q``; None for the whole.
+    part: str | None = None
     #: The seed of a random initialisation; None for files.
     seed: int | None = None
     #: Full name of the architecture that brings its weights (``built``); None for others.
@@ -73,10 +75,10 @@ class Checkpoint:
         """Return the sha256 (hex) of the file's bytes, or of the text ``init:SEED``.
 
         Of weights that a network brings, it is over their names, shapes and values; of several
-        files, over the hash of each.
+        files, or a part of one, as ``joint_sha256`` has it.
         """
         if self.path is not None:
-            return joint_sha256([file_sha256(path) for path in self.files])
+            return joint_sha256([file_sha256(path) for path in self.files], self.part)
         if self.architecture is not None:
             from catalog.models import find
 
@@ -121,7 +123,8 @@ def resolve(reference: str | None, architecture: Architecture, base_dir: Path) -
     if kind == "init" and separator:
         return _init(detail)
     if kind == "file" and detail:
-        path = base_dir / at_home(detail)
+        whole, part = parted(reference, base_dir)
+        path = base_dir / at_home(whole.removeprefix(FILE))
         # What is there but is no file fails alone, when it is loaded.
         if not path.exists():
             raise CheckpointError(
@@ -130,17 +133,18 @@ def resolve(reference: str | None, architecture: Architecture, base_dir: Path) -
                 " file",
             )
         first, *shards = files_of(path)
-        return Checkpoint(f"file:{detail}", "file", path=first, shards=tuple(shards))
+        return Checkpoint(reference, "file", path=first, shards=tuple(shards), part=part)
     if kind == "hf" and detail:
         return Checkpoint(hub_reference(reference), "hub")
     return _published(reference, architecture, base_dir)
 
 
-def joint_sha256(hashes: Sequence[str]) -> str:
-    """Return the sha256 (hex) of files from those of each; of one alone it is that file's."""
-    if len(hashes) == 1:
+def joint_sha256(hashes: Sequence[str], part: str | None = None) -> str:
+    """Return the sha256 (hex) of files from those of each; of one whole file it is that file's."""
+    if len(hashes) == 1 and part is None:
         return hashes[0]
-    return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+    texts = [*hashes, f"#{part}"] if part else hashes
+    return hashlib.sha256(storable("\n".join(texts)).encode()).hexdigest()
 
 
 def input_transform(architecture: Architecture, checkpoint: Checkpoint) -> InputTransform:

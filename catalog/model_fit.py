@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from catalog.weights.content import Content
+    from catalog.weights.fitting import Fit
 
 #: A network whose shapes show in its first forward pass, or that is built in other ways alone.
 _UNKNOWN = (RuntimeError, NotImplementedError, TypeError, ValueError, CatalogError)
@@ -26,7 +27,7 @@ _ANY_CLASSES = " any classes"
 _PACKAGES = {"torchvision": "torchvision", "timm": "timm", "small": "model-zoo-survey"}
 
 
-def misfit(architecture: Architecture, *files: Path) -> str | None:
+def misfit(architecture: Architecture, *files: Path, part: str | None = None) -> str | None:
     """Return why the weights of a file, or of several shards, cannot be loaded into a network.
 
     The files' headers are read, and the network built without values where it can be.
@@ -43,45 +44,46 @@ def misfit(architecture: Architecture, *files: Path) -> str | None:
 
     try:
         content = joint_content(files, read_header)
+        fit = _fit(architecture, content, part)
+        return differences(_without_values(architecture, fit.classes), content, fit.rules)
     except (CheckpointError, OSError) as problem:
         return str(getattr(problem, "message", problem))
-    try:
-        return differences(
-            _without_values(architecture, _classes_in(architecture, content)), content
-        )
-    except CheckpointError as problem:
-        return problem.message
     except _UNKNOWN:
         return None
 
 
-def classes_of(architecture: Architecture, checkpoint: Checkpoint) -> int:
-    """Return how many classes a network tells apart with these weights; 0 without a classifier.
+def fit_for(architecture: Architecture, checkpoint: Checkpoint) -> Fit:
+    """Return how the weights of a checkpoint go into a network.
 
     Raises
     ------
     CheckpointError
         If the weights are a file that cannot be read.
     """
-    if checkpoint.published is not None:
-        known = checkpoint.published.classes if checkpoint.classifies else 0
-        return architecture.classes if known is None else known
-    if not checkpoint.of_user:
-        return architecture.classes
+    from catalog.models.base import KeyRules
     from catalog.weights.content import joint_content
+    from catalog.weights.fitting import Fit
     from catalog.weights.reading import read_header
 
+    if (published := checkpoint.published) is not None:
+        known = published.classes if checkpoint.classifies else 0
+        return Fit(architecture.classes if known is None else known, published.rules)
+    plain = Fit(architecture.classes, KeyRules())
+    if not checkpoint.of_user:
+        return plain
     content = joint_content(checkpoint.files, read_header)
     try:
-        return _classes_in(architecture, content)
+        return _fit(architecture, content, checkpoint.part)
+    except CheckpointError:
+        raise
     except _UNKNOWN:
-        return architecture.classes
+        return plain
 
 
-def _classes_in(architecture: Architecture, content: Content) -> int:
-    from catalog.weights.classifier import classes_in
+def _fit(architecture: Architecture, content: Content, part: str | None) -> Fit:
+    from catalog.weights.fitting import fit_of
 
-    return classes_in(content, architecture, functools.partial(_without_values, architecture))
+    return fit_of(content, architecture, functools.partial(_without_values, architecture), part)
 
 
 def definition_version(architecture: Architecture) -> str | None:
@@ -99,7 +101,7 @@ def definition_version(architecture: Architecture) -> str | None:
 def _without_values(architecture: Architecture, classes: int) -> nn.Module:
     import torch
 
-    from catalog.weights.classifier import build_for
+    from catalog.weights.fitting import build_for
 
     build = functools.partial(build_for, architecture, classes)
     with warnings.catch_warnings():

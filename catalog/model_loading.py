@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog.checkpoint_references import Checkpoint, build_seeded, state_sha256
+from catalog.model_fit import fit_for
 from catalog.models.base import Architecture, Published
 from survey.errors import CheckpointError
 
@@ -45,41 +46,36 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
     published = checkpoint.published
     # First: what is no file is refused here.
     sha256 = None if checkpoint.kind == "built" else checkpoint.sha256()
-    build, classes = _build_for(architecture, checkpoint)
-    model = build_seeded(build, checkpoint.seed or 0)
+    fit = fit_for(architecture, checkpoint)
+    model = build_seeded(_building(architecture, checkpoint, fit.classes), checkpoint.seed or 0)
     sha256 = sha256 or state_sha256(model)
     if checkpoint.path is None:
-        return LoadedModel(model.eval(), (), sha256, classes)
-    from catalog.weights.classifier import without_classifier
+        return LoadedModel(model.eval(), (), sha256, fit.classes)
+    from catalog.weights.fitting import without_classifier
     from catalog.weights.strict_loading import load_weights
 
-    rules = published.rules if published else None
     if not checkpoint.classifies:
         model = without_classifier(model)
     adapt = _adapting(published) if published else None
     try:
-        dropped = load_weights(model, checkpoint.files, architecture.full_name, rules, adapt)
+        dropped = load_weights(model, checkpoint.files, architecture.full_name, fit.rules, adapt)
     except CheckpointError as problem:
         if published is None:
             raise
         anew = f"to get {checkpoint.reference} anew, remove {checkpoint.path} and run survey fetch"
         raise CheckpointError(problem.message, hint=f"{problem.hint}; {anew}") from problem
-    return LoadedModel(model.eval(), dropped, sha256, classes)
+    return LoadedModel(model.eval(), dropped, sha256, fit.classes)
 
 
-def _build_for(
-    architecture: Architecture, checkpoint: Checkpoint
-) -> tuple[Callable[[], nn.Module], int]:
-    """Return what builds the network for a checkpoint, and how many classes that tells apart."""
-    from catalog.model_fit import classes_of
-
-    classes = classes_of(architecture, checkpoint)
+def _building(
+    architecture: Architecture, checkpoint: Checkpoint, classes: int
+) -> Callable[[], nn.Module]:
+    """Return what builds the network that a checkpoint's weights are for."""
     if checkpoint.of_user:
-        from catalog.weights.classifier import build_for
+        from catalog.weights.fitting import build_for
 
-        return functools.partial(build_for, architecture, classes), classes
-    published = checkpoint.published
-    return (published and published.build) or architecture.build, classes
+        return functools.partial(build_for, architecture, classes)
+    return (checkpoint.published and checkpoint.published.build) or architecture.build
 
 
 def _adapting(published: Published) -> Adapt | None:

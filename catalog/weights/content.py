@@ -72,13 +72,37 @@ class Content:
         if not tensors:
             where = f"under {' > '.join(container)}" if container else "at the top"
             wrappers = "" if container else f" and under {', '.join(WRAPPERS)}"
+            parts = [] if container else _holding_tensors(self.payload)
             raise CheckpointError(
                 f"{self.path} holds no named tensors: {_description(entries or self.payload)};"
                 f" weights are looked for {where}{wrappers}",
-                hint="save model.state_dict() with torch.save or safetensors",
+                hint=f"{first_names(parts)} holds some: write file:PATH#{parts[0]}"
+                if parts
+                else "save model.state_dict() with torch.save or safetensors",
             )
         dropped = tuple(str(key) for key in entries if key not in tensors)
         return Weights(tensors, _saved_versions(state), dropped)
+
+    def part(self, name: str) -> tuple[tuple[str, ...], str]:
+        """Return where a part of the file lies that a user names, such as ``teacher.backbone``.
+
+        Returns
+        -------
+        container : tuple of str
+            The keys that lead to the dict it is in, as ``weights`` takes them.
+        prefix : str
+            What its keys in that dict begin with.
+        """
+        container, payload, names = [], self.payload, name.split(".")
+        while names:
+            entries = _entries(payload) or {}
+            begun = (".".join(names[:count]) for count in range(1, len(names) + 1))
+            key = next((each for each in begun if isinstance(entries.get(each), dict)), None)
+            if key is None:
+                break
+            container.append(key)
+            payload, names = entries[key], names[key.count(".") + 1 :]
+        return tuple(container), "".join(f"{each}." for each in names)
 
     def _under(self, container: tuple[str, ...]) -> object:
         """Follow keys exactly."""
@@ -138,6 +162,16 @@ def _unwrapped(payload: object) -> object:
             return payload
         payload = inner[0]
     return {}
+
+
+def _holding_tensors(payload: object) -> list[str]:
+    """Return the keys of a dict under which there are tensors by name."""
+    return [
+        key
+        for key, value in (_entries(payload) or {}).items()
+        if isinstance(key, str)
+        and any(isinstance(each, torch.Tensor) for each in (_entries(value) or {}).values())
+    ]
 
 
 def _description(payload: object) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -88,9 +88,9 @@ def _keyed(
     }
     if not tensors:
         raise CheckpointError(
-            f"{path} has no key that begins with {prefix}, where its weights were published:"
+            f"{path} has no key that begins with {prefix}, where its weights should be:"
             f" its keys begin with {beginnings(weights.tensors, reference)}",
-            hint="the file is another one than the published one, or was packed anew",
+            hint="the file is another one than was meant, or was packed anew",
         )
     outside = [key for key in weights.tensors if not key.startswith(prefix)]
     dropped = [key for key in tensors if any(fnmatchcase(key, glob) for glob in rules.drop)]
@@ -162,6 +162,14 @@ def _renamed(
         new = _OLD_DENSENET.sub(r"\1", key)
         renamed[new if key not in reference and new in reference else key] = tensor
     return renamed
+
+
+def complete_prefixes(keys: Collection[str], wanted: Sequence[str]) -> list[str]:
+    """Return the prefixes below which a file has every one of some keys, sorted."""
+    if not wanted:
+        return []
+    begun = {key[: -len(wanted[0])] for key in keys if key.endswith(f".{wanted[0]}")}
+    return sorted(prefix for prefix in begun if all(prefix + key in keys for key in wanted))
 
 
 def missing_keys(reference: Mapping[str, torch.Tensor], state: Mapping[str, object]) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,14 @@ from torch.nn.parameter import is_lazy
 
 from catalog.models.base import KeyRules
 from catalog.weights.content import Content, joint_content
-from catalog.weights.keys import COUNTER, KeyedWeights, beginnings, best_form, missing_keys
+from catalog.weights.keys import (
+    COUNTER,
+    KeyedWeights,
+    beginnings,
+    best_form,
+    complete_prefixes,
+    missing_keys,
+)
 from catalog.weights.lookalikes import lookalike
 from catalog.weights.reading import read_content
 from survey.errors import CheckpointError
@@ -80,7 +87,7 @@ def load_weights(
     return keyed.dropped
 
 
-def differences(model: nn.Module, content: Content) -> str | None:
+def differences(model: nn.Module, content: Content, rules: KeyRules | None = None) -> str | None:
     """Return how a file's keys or shapes differ from a network's; None where they do not.
 
     Parameters
@@ -89,6 +96,8 @@ def differences(model: nn.Module, content: Content) -> str | None:
         The network, without values (on the device ``meta``); it stays as it is.
     content : Content
         The file, or its header alone.
+    rules : KeyRules, optional
+        How the file's keys become the network's.
 
     Raises
     ------
@@ -96,7 +105,7 @@ def differences(model: nn.Module, content: Content) -> str | None:
         If the file holds no named tensors.
     """
     reference = model.state_dict()
-    keyed = best_form(content, (KeyRules(),), reference)
+    keyed = best_form(content, (rules or KeyRules(),), reference)
     if not keyed.misfits(reference) and all(
         _has_shape(tensor, reference[key]) for key, tensor in keyed.tensors.items()
     ):
@@ -108,7 +117,7 @@ def differences(model: nn.Module, content: Content) -> str | None:
 def _fit(model: nn.Module, keyed: KeyedWeights, path: Path, architecture: str) -> None:
     """Copy weights into a network that has just these keys."""
     if how := _differences(model, keyed, path, _usable):
-        raise _misfit(path, architecture, keyed, how)
+        raise _misfit(path, architecture, keyed, how, model.state_dict())
 
 
 def _differences(
@@ -248,12 +257,17 @@ def _copy(
 
 
 def _misfit(
-    path: Path,
-    architecture: str,
-    keyed: KeyedWeights,
-    how: str,
+    path: Path, architecture: str, keyed: KeyedWeights, how: str, reference: Iterable[str]
 ) -> CheckpointError:
     """Return the error that says how weights differ, and what the file would fit."""
+    # But for the classifier, which may be another.
+    body = [key for key in reference if not key.endswith(COUNTER)][:-2]
+    if len(parts := complete_prefixes(set(keyed.file_keys), body)) > 1:
+        names = [prefix.removesuffix(".") for prefix in parts]
+        return CheckpointError(
+            f"{path} does not fit {architecture}: {how}",
+            hint=f"{first_names(names)} each hold it: write file:PATH#{names[0]}",
+        )
     other = lookalike(architecture, {key: tensor.shape for key, tensor in keyed.tensors.items()})
     advice = f", {other}: name that one" if other else ": check the name, depth and classes"
     return CheckpointError(

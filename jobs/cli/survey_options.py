@@ -72,7 +72,7 @@ class ModelOptions:
     )
     checkpoint: list[str] | None = option(
         None,
-        "Weights: bundled, default, init:SEED, file:PATH (quote a glob of several files),"
+        "Weights: bundled, default, init:SEED, file:PATH[#PART] (quote a glob of several files),"
         " hf://OWNER/REPOSITORY or a tag; may be repeated.",
         none="bundled, else the published default",
         flags=("--checkpoint", "-c"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from catalog.checkpoint_files import FILE, expanded
+from catalog.checkpoint_files import FILE, expanded, parted
 from catalog.datasets import path_of
 from catalog.files import at_home
 from jobs.planning.definition import Definition
@@ -55,14 +55,17 @@ def require_allowed(definition: Definition, allowed: Sequence[Path]) -> Definiti
 
 def _require_files(reference: str, base: Path, allowed: Sequence[Path]) -> None:
     """Refuse a file elsewhere, or a glob that begins or ends elsewhere."""
-    whole = base / at_home(reference.removeprefix(FILE))
-    # First, so that nobody learns which files there are elsewhere.
-    plain = takewhile(lambda part: not glob.has_magic(part), whole.parts)
-    _require_below(reference, Path(*plain), allowed)
-    if ".." in whole.parts:
-        raise SettingsError(f"{reference} must be a path without ..")
+    # With the part of a file that may be named, and without: which it is, the files say.
+    for written in (reference, reference.rpartition("#")[0] or reference):
+        whole = base / at_home(written.removeprefix(FILE))
+        # First, so that nobody learns which files there are elsewhere.
+        plain = takewhile(lambda part: not glob.has_magic(part), whole.parts)
+        _require_below(reference, Path(*plain), allowed)
+        if ".." in whole.parts:
+            raise SettingsError(f"{reference} must be a path without ..")
     for each in expanded(reference, base):
-        _require_below(reference, base / at_home(each.removeprefix(FILE)), allowed)
+        file, _ = parted(each, base)
+        _require_below(reference, base / at_home(file.removeprefix(FILE)), allowed)
 
 
 def _require_below(written: str, path: Path, allowed: Sequence[Path]) -> None:

@@ -58,7 +58,8 @@ class Holdings:
         try:
             if self.hashes is None:
                 return checkpoint.sha256()
-            return joint_sha256([self.hashes.checkpoint_sha256(path) for path in checkpoint.files])
+            hashes = [self.hashes.checkpoint_sha256(path) for path in checkpoint.files]
+            return joint_sha256(hashes, checkpoint.part)
         except CheckpointError:
             names = ":".join(map(str, checkpoint.files))
             return hashlib.sha256(f"unreadable:{names}".encode()).hexdigest()
@@ -73,7 +74,7 @@ class Holdings:
         # Brings torch, unless it is known already.
         from catalog.model_fit import definition_version, misfit
 
-        compute = functools.partial(misfit, architecture, *checkpoint.files)
+        compute = functools.partial(misfit, architecture, *checkpoint.files, part=checkpoint.part)
         version = definition_version(architecture)
         if self.hashes is None or version is None:
             return compute()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from catalog.datasets.label_map import label_map
-from catalog.model_fit import classes_of
+from catalog.model_fit import fit_for
 from catalog.models import find
 from jobs.choices import PLAIN_EPOCHS
 from jobs.planning.definition import parse_definition
@@ -189,7 +189,7 @@ def _require_labels(job: Job, holdings: Holdings) -> None:
     if dataset is None:
         raise DatasetError(f"files of {job.dataset} are not here")
     (architecture,) = find(job.full_name)
-    outputs = classes_of(architecture, job.checkpoint)
+    outputs = fit_for(architecture, job.checkpoint).classes
     if label_map(dataset.class_names, outputs) is None:
         classes = counted(len(dataset.class_names), "class", "classes")
         raise DatasetError(

@@ -26,7 +26,7 @@ from catalog.models import SOURCES, find
 from catalog.models.base import KeyRules, Published
 from catalog.models.self_supervised import ALIASES, ARCHITECTURE, SelfSupervisedSource
 from catalog.models.sets import SETS
-from catalog.weights.classifier import without_classifier
+from catalog.weights.fitting import without_classifier
 from catalog.weights.strict_loading import load_weights
 from survey.errors import CheckpointError, UnknownName
 from tests.shared_data import shared

@@ -28,8 +28,8 @@ from torch import nn
 from catalog.models import find
 from catalog.models.base import KeyRules
 from catalog.weights import pickle_scan
-from catalog.weights.classifier import without_classifier
 from catalog.weights.content import Weights
+from catalog.weights.fitting import without_classifier
 from catalog.weights.pickle_scan import Inert, PickleBombError, names_asked_for
 from catalog.weights.reading import read_content
 from catalog.weights.strict_loading import load_weights

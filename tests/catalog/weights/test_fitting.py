@@ -1,0 +1,216 @@
+"""Files whose classifier has another number of outputs than the published ones, or none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from catalog.checkpoint_files import expanded
+from catalog.checkpoint_references import resolve
+from catalog.files import file_sha256
+from catalog.model_fit import fit_for, misfit
+from catalog.model_loading import LoadedModel, load_model
+from catalog.models import find
+from catalog.models.base import Architecture, InputTransform
+from catalog.weights.fitting import build_for, without_classifier
+from jobs.planning.holdings import Holdings
+from survey.errors import CheckpointError
+
+#: One of each source, ends in a convolution, in two classifiers, and without any.
+NETWORKS = (
+    "torchvision:resnet18",
+    "torchvision:squeezenet1_1",
+    "timm:test_vit",
+    "timm:deit_tiny_distilled_patch16_224",
+    "timm:vit_small_patch14_dinov2",
+    "small:cifar_resnet8",
+    "small:digits_vgg7",
+)
+
+
+def _loaded(name: str, path: Path) -> LoadedModel:
+    (architecture,) = find(name)
+    checkpoint = resolve(f"file:{path.name}", architecture, path.parent)
+    loaded = load_model(architecture, checkpoint)
+    assert misfit(architecture, path) is None
+    assert fit_for(architecture, checkpoint).classes == loaded.classes
+    return loaded
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_has_as_many_outputs_as_its_file(tmp_path: Path, name: str) -> None:
+    (architecture,) = find(name)
+    torch.manual_seed(0)
+    network = build_for(architecture, 7)
+    torch.save({"state_dict": network.state_dict()}, tmp_path / "seven.pth")
+    loaded = _loaded(name, tmp_path / "seven.pth")
+    assert loaded.classes == 7
+    state = loaded.model.state_dict()
+    assert all(torch.equal(state[key], value) for key, value in network.state_dict().items())
+    assert state.keys() == network.state_dict().keys()
+
+
+def test_a_file_without_a_classifier_gives_features(tmp_path: Path) -> None:
+    for name in ("torchvision:resnet18", "timm:test_vit"):
+        (architecture,) = find(name)
+        network = without_classifier(architecture.build()).eval()
+        torch.save({f"module.{k}": v for k, v in network.state_dict().items()}, tmp_path / "file")
+        loaded = _loaded(name, tmp_path / "file")
+        assert loaded.classes == 0
+        images = torch.rand(2, *architecture.transform.shape)
+        with torch.inference_mode():
+            assert torch.equal(loaded.model(images), network(images))
+
+
+def test_whatever_else_differs_is_refused(tmp_path: Path) -> None:
+    (architecture,) = find("torchvision:resnet18")
+    state = build_for(architecture, 7).state_dict()
+    damaged = {
+        "lacks": {k: v for k, v in state.items() if k != "layer1.0.bn1.weight"},
+        "more": {**state, "fc2.weight": torch.zeros(2)},
+        "wide": {**state, "fc.weight": torch.zeros(7, 513)},
+        "two sizes": {**state, "fc.bias": torch.zeros(8)},
+        "no weight": {k: v for k, v in state.items() if k != "fc.weight"},
+        "none": {**state, "fc.weight": torch.zeros(0, 512), "fc.bias": torch.zeros(0)},
+        # A few bytes that claim any number.
+        "claimed": {
+            **state,
+            "fc.weight": torch.ones(()).expand(10**11, 512),
+            "fc.bias": torch.ones(()).expand(10**11),
+        },
+    }
+    for name, weights in damaged.items():
+        torch.save(weights, tmp_path / name)
+        why = misfit(architecture, tmp_path / name)
+        assert why is not None, name
+        with pytest.raises(CheckpointError):
+            load_model(architecture, resolve(f"file:{name}", architecture, tmp_path))
+
+
+def test_a_network_of_ones_own_has_its_own_outputs_alone(tmp_path: Path) -> None:
+    def build() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 36, 5))
+
+    own = Architecture("test", "own", "Test", 5, InputTransform(size=8, resize=8), build=build)
+    state = build().state_dict()
+    torch.save({**state, "2.weight": torch.zeros(3, 144), "2.bias": torch.zeros(3)}, tmp_path / "3")
+    torch.save({k: v for k, v in state.items() if not k.startswith("2.")}, tmp_path / "0")
+    for name in ("3", "0"):
+        assert misfit(own, tmp_path / name) is not None
+        with pytest.raises(CheckpointError):
+            load_model(own, resolve(f"file:{name}", own, tmp_path))
+
+
+def _resnet() -> dict[str, torch.Tensor]:
+    torch.manual_seed(1)
+    (architecture,) = find("torchvision:resnet18")
+    return dict(architecture.build().state_dict())
+
+
+def _below(prefix: str, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {prefix + key: tensor for key, tensor in state.items()}
+
+
+WHOLE = _resnet()
+BODY = {key: tensor for key, tensor in WHOLE.items() if not key.startswith("fc.")}
+OTHER = {key: tensor + 1 for key, tensor in BODY.items()}
+PROJECTION = {"0.weight": torch.ones(8, 512), "0.bias": torch.ones(8), "2.weight": torch.ones(4, 8)}
+#: What training scripts save, the part that is named, and whether the classifier is in it.
+LAYOUTS = {
+    "averaged": ({**_below("module.", WHOLE), "n_averaged": torch.tensor(3)}, None, True),
+    "criterion": (
+        {"state_dict": {**_below("model.", WHOLE), "criterion.weight": torch.ones(1000)}},
+        None,
+        True,
+    ),
+    "projection": ({**BODY, **_below("fc.", PROJECTION)}, None, False),
+    "byol": (
+        {**_below("online_encoder.net.", BODY), **_below("predictor.", PROJECTION)},
+        None,
+        False,
+    ),
+    "lightly": (
+        {**_below("backbone.", BODY), **_below("projection_head.", PROJECTION)},
+        None,
+        False,
+    ),
+    "moco": (
+        {
+            "state_dict": {
+                **_below("module.encoder_q.", {**BODY, **_below("fc.", PROJECTION)}),
+                **_below("module.encoder_k.", {**OTHER, **_below("fc.", PROJECTION)}),
+                "module.queue": torch.ones(8, 16),
+            }
+        },
+        "module.encoder_q",
+        False,
+    ),
+    "dino": (
+        {
+            "student": _below("module.backbone.", OTHER),
+            "teacher": {
+                **_below("module.backbone.", BODY),
+                **_below("module.head.", PROJECTION),
+            },
+            "epoch": 3,
+        },
+        "teacher",
+        False,
+    ),
+    "ema": ({"state_dict": _below("", OTHER), "state_dict_ema": WHOLE}, "state_dict_ema", True),
+    "deep": ({"state.dict": {"a": {"b.c": WHOLE}}, "x": 1}, "state.dict.a.b.c", True),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_what_training_scripts_save_is_loaded(tmp_path: Path, name: str) -> None:
+    saved, part, classifies = LAYOUTS[name]
+    torch.save(saved, tmp_path / "saved.pth")
+    (architecture,) = find("torchvision:resnet18")
+    reference = "file:saved.pth" + (f"#{part}" if part else "")
+    checkpoint = resolve(reference, architecture, tmp_path)
+    assert (checkpoint.reference, checkpoint.part) == (reference, part)
+    assert misfit(architecture, *checkpoint.files, part=part) is None
+    loaded = load_model(architecture, checkpoint)
+    assert loaded.classes == (1000 if classifies else 0)
+    wanted = WHOLE if classifies else BODY
+    state = loaded.model.state_dict()
+    assert state.keys() == wanted.keys()
+    assert all(torch.equal(state[key], value) for key, value in wanted.items())
+
+
+def test_what_could_be_another_network_or_part_is_refused(tmp_path: Path) -> None:
+    (architecture,), (deeper,) = find("torchvision:resnet18"), find("torchvision:resnet34")
+    more = deeper.build().state_dict()
+    refused = {
+        # The deeper network has every key of the other one, in the same shapes.
+        "deeper": {**_below("model.", dict(more)), "criterion.weight": torch.ones(4)},
+        "two": {**_below("encoder_q.", BODY), **_below("encoder_k.", OTHER)},
+        "dino": LAYOUTS["dino"][0],
+    }
+    for name, saved in refused.items():
+        torch.save(saved, tmp_path / name)
+        assert misfit(architecture, tmp_path / name) is not None
+        with pytest.raises(CheckpointError) as caught:
+            load_model(architecture, resolve(f"file:{name}", architecture, tmp_path))
+        named = {"two": "#encoder_k", "dino": "#student"}.get(name, "")
+        assert named in str(caught.value.hint)
+    for part in ("encoder", "encoder_q.conv1", "encoder_q.", "weight"):
+        assert misfit(architecture, tmp_path / "two", part=part) is not None
+
+
+def test_a_part_is_another_checkpoint_and_a_name_with_a_hash_is_a_name(tmp_path: Path) -> None:
+    (architecture,) = find("torchvision:resnet18")
+    torch.save(LAYOUTS["ema"][0], tmp_path / "saved.pth")
+    torch.save(WHOLE, tmp_path / "saved.pth#state_dict_gone")
+    parts = ("", "#state_dict", "#state_dict_ema", "#state_dict_gone")
+    resolved = [resolve(f"file:saved.pth{each}", architecture, tmp_path) for each in parts]
+    assert [each.part for each in resolved] == [None, "state_dict", "state_dict_ema", None]
+    hashes = [each.sha256() for each in resolved]
+    assert len(set(hashes)) == len(parts)
+    assert hashes[0] == file_sha256(tmp_path / "saved.pth")
+    assert hashes == [Holdings().sha256(each) for each in resolved]
+    assert expanded("file:sav*.pth#state_dict_ema", tmp_path) == ["file:saved.pth#state_dict_ema"]
