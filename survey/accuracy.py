@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -22,13 +23,26 @@ class Hits:
         return Hits(self.labelled + other.labelled, self.top1 + other.top1, self.top5 + other.top5)
 
 
+def logits_of(output: object) -> torch.Tensor | None:
+    """Return the logits in what a network returns, B x K; None where there are none.
+
+    Of a mapping they are its ``logits``, of a tuple or list its only matrix.
+    """
+    if isinstance(output, Mapping):
+        output = output.get("logits")
+    elif isinstance(output, tuple | list):
+        matrices = [each for each in output if isinstance(each, torch.Tensor) and each.ndim == 2]
+        output = matrices[0] if len(matrices) == 1 else None
+    return output if isinstance(output, torch.Tensor) and output.ndim == 2 else None
+
+
 def count_hits(output: object, labels: torch.Tensor | None) -> Hits:
     """Count top-1 and top-5 hits.
 
     Parameters
     ----------
     output : object
-        The model's result; only a tensor of B x K logits can be counted.
+        The model's result.
     labels : torch.Tensor or None
         B class indices; those outside 0..K-1 count as unlabelled.
 
@@ -37,10 +51,11 @@ def count_hits(output: object, labels: torch.Tensor | None) -> Hits:
     Hits
         All zero where there is nothing to count. An image with a non-finite logit is a miss.
     """
-    if labels is None or not isinstance(output, torch.Tensor) or output.ndim != 2:
+    logits = logits_of(output)
+    if labels is None or logits is None:
         return Hits(0, 0, 0)
-    labels = labels.to(output.device)
-    known = (labels >= 0) & (labels < output.shape[1])
-    best = output.topk(min(5, output.shape[1]), dim=1).indices
-    right = (best == labels[:, None]) & (known & output.isfinite().all(dim=1))[:, None]
+    labels = labels.to(logits.device)
+    known = (labels >= 0) & (labels < logits.shape[1])
+    best = logits.topk(min(5, logits.shape[1]), dim=1).indices
+    right = (best == labels[:, None]) & (known & logits.isfinite().all(dim=1))[:, None]
     return Hits(int(known.sum()), int(right[:, 0].sum()), int(right.any(dim=1).sum()))

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from survey.accuracy import Hits, count_hits
+from survey.accuracy import Hits, count_hits, logits_of
 from survey.capture.near_zero import NearZero
 from survey.capture.pooled_pair import PooledPair
 from survey.capture.rounding import Noise
@@ -37,8 +37,8 @@ class Departure:
         self, pairs: list[PooledPair], output: object, labels: torch.Tensor | None
     ) -> None:
         self._lock, self._pairs, self._labels = Lock(), pairs, labels
-        logits = output if isinstance(output, torch.Tensor) and output.ndim == 2 else None
-        self._logits, self._hits = logits if labels is not None else None, Hits(0, 0, 0)
+        self._logits = logits_of(output) if labels is not None else None
+        self._hits = Hits(0, 0, 0)
         held: list[torch.Tensor] = []
 
         def note(value: Any) -> Any:

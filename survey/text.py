@@ -56,19 +56,21 @@ def first_names(names: Iterable[str], most: int = 4) -> str:
 MOST_LINES = 10
 
 
-def first_lines(lines: Sequence[str], singular: str, plural: str = "") -> list[str]:
+def first_lines(lines: Sequence[str], others: str) -> list[str]:
     """Return the first lines of many, and one that counts the others.
 
     Parameters
     ----------
     lines : sequence of str
         The lines.
-    singular, plural : str
-        What the last line says of the others after their number, such as ``more job is parked``.
+    others : str
+        What the last line says of the others after their number, such as ``more jobs are parked``.
     """
     more = len(lines) - MOST_LINES
-    rest = [counted(more, singular, plural)] if more > 0 else []
-    return [*lines[:MOST_LINES], *rest]
+    # One more line takes no more room than its count.
+    if more <= 1:
+        return list(lines)
+    return [*lines[:MOST_LINES], f"{more} {others}"]
 
 
 def first_line(error: BaseException) -> str:

@@ -165,11 +165,11 @@ def _renamed(
 
 
 def complete_prefixes(keys: Collection[str], wanted: Sequence[str]) -> list[str]:
-    """Return the prefixes below which a file has every one of some keys, sorted."""
+    """Return the prefixes below which a file has every one of some keys, in the file's order."""
     if not wanted:
         return []
-    begun = {key[: -len(wanted[0])] for key in keys if key.endswith(f".{wanted[0]}")}
-    return sorted(prefix for prefix in begun if all(prefix + key in keys for key in wanted))
+    begun = [key[: -len(wanted[0])] for key in keys if key.endswith(f".{wanted[0]}")]
+    return [prefix for prefix in begun if all(prefix + key in keys for key in wanted)]
 
 
 def missing_keys(reference: Mapping[str, torch.Tensor], state: Mapping[str, object]) -> list[str]:

@@ -262,7 +262,7 @@ def _misfit(
     """Return the error that says how weights differ, and what the file would fit."""
     # But for the classifier, which may be another.
     body = [key for key in reference if not key.endswith(COUNTER)][:-2]
-    if len(parts := complete_prefixes(set(keyed.file_keys), body)) > 1:
+    if len(parts := complete_prefixes(dict.fromkeys(keyed.file_keys), body)) > 1:
         names = [prefix.removesuffix(".") for prefix in parts]
         return CheckpointError(
             f"{path} does not fit {architecture}: {how}",

@@ -121,14 +121,12 @@ def complain_of(outcome: Outcome) -> None:
         f" survey retry {job.run_id} tries again"
         for job in outcome.parked
     ]
-    more = f"more job is parked; {listed}", f"more jobs are parked; {listed}"
-    for line in first_lines(parked, *more):
+    for line in first_lines(parked, f"more jobs are parked; {listed}"):
         complain(line, None)
     cancelled = [
         f"cancelled: {job.title}; survey retry {job.run_id} takes it up again"
         for job in (*outcome.cancelled, *outcome.plan.held_as("cancelled"))
     ]
-    more = f"more job is cancelled; {listed}", f"more jobs are cancelled; {listed}"
-    say(*first_lines(cancelled, *more))
+    say(*first_lines(cancelled, f"more jobs are cancelled; {listed}"))
     for problem in outcome.unfetched:
         complain(problem.message, problem.hint)

@@ -109,9 +109,8 @@ class Forecast:
 
     def summary(self) -> str:
         """Return how many jobs are done, and the time and space that the rest may need."""
-        unfit = self.plan.unfit
-        ids = [job.run_id for job in self.plan.todo if job.run_id not in unfit]
-        todo = [self.estimates[run_id] for run_id in ids]
+        unfit, loadable = self.plan.unfit, self.plan.loadable
+        todo = [self.estimates[job.run_id] for job in loadable]
         longest = max((guess.seconds * guess.factor for guess in todo), default=0.0)
         low = sum(guess.seconds / guess.factor for guess in todo) / self.workers
         high = max(sum(guess.seconds * guess.factor for guess in todo) / self.workers, longest)
@@ -130,7 +129,7 @@ class Forecast:
         known = (
             *notes(self.plan.misfits),
             *copies_lines(self.plan.copies),
-            *notices(self.plan.jobs, self.plan.todo, self.plan.automatic),
+            *notices(self.plan.jobs, loadable, self.plan.automatic),
         )
         cores = (
             f"a GPU as fast as an H200 waits for all metrics with fewer than about {self.cores:.0f}"

@@ -163,9 +163,11 @@ def read_definition(
     origin = str(path.absolute())
     if measures:
         values["measures"] = [*listed(values.get("measures", [])), *measures]
-    return parse_definition(
+    definition = parse_definition(
         values, path.stem, path.parent, settings, remeasure, tags, origin=origin
     )
+    _require_expected(definition)
+    return definition
 
 
 def parse_definition(
@@ -205,6 +207,15 @@ def parse_definition(
     definition._crossed, definition._origin = crossed, origin
     definition._by_hand = frozenset(tags or ())
     return definition
+
+
+def _require_expected(definition: Definition) -> None:
+    """Refuse an expected accuracy on a dataset that the survey does not have."""
+    names = [dataset.name for dataset in definition.datasets]
+    for model in definition.models:
+        for name in model.expect_top1 if isinstance(model.expect_top1, dict) else ():
+            if name not in names:
+                raise UnknownName("dataset in expect_top1", name, names)
 
 
 def _table(values: dict[str, Any], key: str) -> dict[str, Any]:

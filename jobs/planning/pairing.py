@@ -71,7 +71,6 @@ def notes(pairs: Sequence[Misfit]) -> list[str]:
             f"{each.checkpoint.reference} cannot be loaded into {each.architecture}: {each.why}"
             for each in failing
         ],
-        "more pair cannot be loaded",
         "more pairs cannot be loaded",
     )
     if left_out := [
@@ -92,8 +91,7 @@ def copies_lines(copies: Mapping[str, str]) -> list[str]:
         f"{copy} has the bytes of {first}: one run, with the labels and tags of both"
         for copy, first in copies.items()
     ]
-    noun = "the bytes of another"
-    return first_lines(lines, f"more checkpoint has {noun}", f"more checkpoints have {noun}")
+    return first_lines(lines, "more checkpoints have the bytes of another")
 
 
 def _product(target: Target, definition: Definition) -> str:

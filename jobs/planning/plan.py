@@ -72,6 +72,12 @@ class Plan:
         """The jobs that are still to be done."""
         return tuple(job for job in self.jobs if job.run_id not in self.done | self.held.keys())
 
+    @property
+    def loadable(self) -> tuple[Job, ...]:
+        """The jobs still to be done whose weights fit their networks."""
+        unfit = self.unfit
+        return tuple(job for job in self.todo if job.run_id not in unfit)
+
     def held_as(self, state: JobState) -> tuple[Job, ...]:
         """Return the jobs that are left out, since they are parked or cancelled."""
         return tuple(job for job in self.jobs if self.held.get(job.run_id) == state)
@@ -206,7 +212,9 @@ def _jobs(
     for target in here:
         weights, architecture = target.checkpoint.published, target.architecture
         reported = weights.reported if weights else ()
-        declared = target.choice.expected(choice.name)
+        # Of random weights nobody expects what the trained ones reach.
+        random = target.checkpoint.kind == "init"
+        declared = None if random else target.choice.expected(choice.name)
         source, name = architecture.source, architecture.name
         family = family_of(source, architecture.module or name, name)
         cost = counted(source, name)

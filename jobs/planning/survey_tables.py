@@ -160,8 +160,8 @@ class ModelChoice(SurveyTable):
     mean: tuple[FiniteFloat, FiniteFloat, FiniteFloat] | tuple[FiniteFloat] | None = None
     std: tuple[Deviation, Deviation, Deviation] | tuple[Deviation] | None = None
 
-    #: Fraction its checkpoints should recognise first, for all datasets or by dataset name. A run
-    #: that differs by more than chance is marked suspect.
+    #: Fraction its trained checkpoints should recognise first, for all datasets or by dataset name.
+    #: A run that differs by more than chance is marked suspect.
     expect_top1: Fraction | dict[str, Fraction] | None = None
 
     def expected(self, dataset: str) -> float | None:

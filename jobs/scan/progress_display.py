@@ -112,7 +112,7 @@ def opening(plan: Plan) -> str:
     line = f"{todo} of {whole} jobs to measure{skipped}{waiting}{lacking}"
     batches = counted(sum(plan.kept.values()), "batch", "batches")
     goes_on = f"{len(plan.kept)} to go on: {batches} kept" if plan.kept else ""
-    known = (goes_on, *notices(plan.jobs, plan.todo, plan.automatic))
+    known = (goes_on, *notices(plan.jobs, plan.loadable, plan.automatic))
     return "\n".join(filter(None, (line, summary(plan.reasons.values()), *known)))
 
 

@@ -121,4 +121,4 @@ def _lines(returned: Sequence[tuple[RunRecord, str]]) -> list[str]:
         f" in place of {later}: what it measured is at hand"
         for row, later in returned
     ]
-    return first_lines(lines, "more run is the newest again", "more runs are the newest again")
+    return first_lines(lines, "more runs are the newest again")

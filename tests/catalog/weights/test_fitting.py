@@ -196,7 +196,7 @@ def test_what_could_be_another_network_or_part_is_refused(tmp_path: Path) -> Non
         assert misfit(architecture, tmp_path / name) is not None
         with pytest.raises(CheckpointError) as caught:
             load_model(architecture, resolve(f"file:{name}", architecture, tmp_path))
-        named = {"two": "#encoder_k", "dino": "#student"}.get(name, "")
+        named = {"two": "#encoder_q", "dino": "#student"}.get(name, "")
         assert named in str(caught.value.hint)
     for part in ("encoder", "encoder_q.conv1", "encoder_q.", "weight"):
         assert misfit(architecture, tmp_path / "two", part=part) is not None

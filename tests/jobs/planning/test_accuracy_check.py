@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from catalog.models.base import Reported
 from jobs.planning.accuracy_check import MARGIN, Expectation, expectation, suspicion
+from jobs.planning.definition import parse_definition
+from jobs.planning.holdings import Holdings
+from jobs.planning.plan import make_plan
 
 LINEAR = Reported(top1=0.75, dataset="imagenet", protocol="linear", source="its authors")
 SUPERVISED = Reported(top1=0.8, dataset="imagenet", source="torchvision")
@@ -57,3 +62,14 @@ def test_differences_either_way_are_suspect_beyond_the_allowance(
 def test_labels_that_do_not_fit_are_suspect_where_accuracy_is_expected() -> None:
     assert suspicion(None, None, 100) is None
     assert "0.8000" in (suspicion(Expectation(0.8, "declared"), None, 100) or "")
+
+
+def test_nothing_is_expected_of_random_weights() -> None:
+    model = {"name": "small:digits_vgg7", "checkpoints": ["bundled", "init:0"]}
+    values = {
+        "models": [{**model, "expect_top1": {"digits": 0.98}}],
+        "datasets": [{"name": "digits"}],
+    }
+    jobs = make_plan(parse_definition(values, "test", Path()), {}, Holdings()).jobs
+    expected = {job.checkpoint.reference: job.expectation for job in jobs}
+    assert expected == {"bundled": Expectation(0.98, "declared"), "init:0": None}

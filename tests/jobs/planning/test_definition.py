@@ -90,6 +90,7 @@ def test_without_a_dataset_it_is_digits(tmp_path, datasets):
         ("[[models]]\nname='x'\n[[datasets]]\nname='d'\nlimit=0", "datasets.limit:", ""),
         ("[[models]]\nname='x'\nexpect_top1=80.86", "(got 80.86)", ""),
         ("[[models]]\nname='x'\nexpect_top1={ cifar10 = 3 }", "(got 3)", ""),
+        ("[[models]]\nname='x'\nexpect_top1={ digit = 0.3 }", "'digit'", "digits"),
         ("[[models]]\nname='x'\nexpect_top1='much'", "models.expect_top1:", ""),
         ("settings=3\n[[models]]\nname='x'", "settings is 3", ""),
         ("remeasure=[3]\n[[models]]\nname='x'", "remeasure:", ""),
