@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from survey.errors import SettingsError
@@ -47,6 +47,11 @@ class RunLabels:
         weights = " ".join(filter(None, (self.model, self.checkpoint)))
         dataset = f"on {self.dataset}" if self.dataset else ""
         return " ".join(filter(None, (weights, dataset))) or None
+
+    def on(self, dataset: str | None, architecture: str) -> RunLabels:
+        """Return them with a dataset's label, which alone is no name of a network."""
+        alone = dataset is not None and not (self.model or self.checkpoint)
+        return replace(self, model=architecture if alone else self.model, dataset=dataset)
 
     def or_else(self, other: RunLabels) -> RunLabels:
         """Return these labels and tags, and those of the same run elsewhere where these lack."""

@@ -49,6 +49,8 @@ class _Named(NamedTuple):
 
     run_id: str
     name: str
+    #: Empty where it is the name.
+    architecture: str
     source: str
     checkpoint: str
     dataset: str
@@ -69,9 +71,9 @@ def labels(runs: Iterable[Run]) -> dict[str, str]:
     -------
     dict of str to str
         By run id: the user's label, else the architecture; where several runs have it, with as few
-        as possible of ``source:`` before it and ``@checkpoint``, ``on dataset``, ``pooled POOLING``
-        behind it, checkpoint and dataset by their short names; where these do not tell them apart,
-        with the first digits of the run's id.
+        as possible of ``source:`` and the architecture before it and ``@checkpoint``, ``on
+        dataset``, ``pooled POOLING`` behind it, checkpoint and dataset by their short names; where
+        these do not tell them apart, with the first digits of the run's id.
     """
     return names_of(runs)["model"]
 
@@ -86,9 +88,10 @@ def names_of(runs: Iterable[Run]) -> dict[str, dict[str, str]]:
     namesakes: defaultdict[str, list[_Named]] = defaultdict(list)
     for run in every:
         run_id, label = run["run_id"], run.get("label")
-        name = run["architecture"] if label is None or missing(label) else str(label)
+        labelled = label is not None and not missing(label)
+        name, other = (str(label), run["architecture"]) if labelled else (run["architecture"], "")
         short = checkpoints[run_id], datasets[run_id]
-        namesakes[name].append(_Named(run_id, name, run["source"], *short, run["pooling"]))
+        namesakes[name].append(_Named(run_id, name, other, run["source"], *short, run["pooling"]))
     models = {
         run.run_id: label
         for group in namesakes.values()
@@ -242,12 +245,13 @@ def _labels(runs: Sequence[_Named], parts: Sequence[str]) -> list[str]:
     return [form.format(run) for run in runs]
 
 
-#: What a label may add to the architecture, in order of preference.
-_PARTS = ("checkpoint", "dataset", "source", "pooling")
+#: What a name may add to the label or the architecture, in order of preference.
+_PARTS = ("architecture", "checkpoint", "dataset", "source", "pooling")
 
 #: How each part of a label is written, in their order in it.
 _FORMS = {
     "source": "{0.source}:",
+    "architecture": "{0.architecture} ",
     "name": "{0.name}",
     "checkpoint": "@{0.checkpoint}",
     "dataset": " on {0.dataset}",

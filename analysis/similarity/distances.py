@@ -100,7 +100,7 @@ class DistanceMatrix:
         return dict(self.runs.attrs)
 
     def place(self, name: str) -> int:
-        """Return which row is meant by a model's label, a run id or the beginning of one.
+        """Return which row is meant by a model's name, its architecture's, or an id's beginning.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class DistanceMatrix:
         SettingsError
             If it begins the ids of several runs.
         """
-        for column in ("model", "run_id"):
+        for column in ("model", "run_id", "architecture"):
             exact = np.flatnonzero(self.runs[column] == name)
             if len(exact) == 1:
                 return int(exact[0])

@@ -244,7 +244,7 @@ def _jobs(
             code_sha256=architecture.code_sha256,
             libraries=definition.library_versions,
             measures=definition.measures,
-            labels=dataclasses.replace(target.labels, dataset=choice.label),
+            labels=target.labels.on(choice.label, name),
         )
 
 

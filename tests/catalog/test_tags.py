@@ -62,3 +62,10 @@ def test_the_label_of_a_run_is_made_of_those_of_its_parts() -> None:
     assert RunLabels("VGG", "epoch 30", "photographs").label == "VGG epoch 30 on photographs"
     assert RunLabels(checkpoint="best").label == "best"
     assert RunLabels(tags={"lr": 1}).label is None
+
+
+def test_a_dataset_alone_names_no_network() -> None:
+    assert RunLabels().on("photographs", "vgg7").label == "vgg7 on photographs"
+    assert RunLabels(checkpoint="best").on("photographs", "vgg7").label == "best on photographs"
+    assert RunLabels("VGG").on("photographs", "vgg7").label == "VGG on photographs"
+    assert RunLabels().on(None, "vgg7").label is None

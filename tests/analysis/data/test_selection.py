@@ -249,9 +249,16 @@ def test_two_things_that_differ_are_both_said() -> None:
 
 
 def test_a_label_of_the_users_wins() -> None:
-    runs = [row("a", dataset="cifar10"), row("b", "vgg11"), row("c")]
-    runs = [runs[0] | {"label": "mine"}, runs[1] | {"label": "mine"}, runs[2] | {"label": None}]
-    assert list(labels(runs).values()) == ["mine on cifar10", "mine on digits", "resnet18"]
+    runs = [row("a", dataset="cifar10"), row("b"), row("c"), row("d", "vgg11"), row("e", "vgg13")]
+    given = ["mine", "mine", None, "best", "best"]
+    labelled = [run | {"label": each} for run, each in zip(runs, given, strict=True)]
+    assert list(labels(labelled).values()) == [
+        "mine on cifar10",
+        "mine on digits",
+        "resnet18",
+        "vgg11 best",
+        "vgg13 best",
+    ]
 
 
 def test_a_label_of_the_users_that_reads_like_a_composed_one_is_kept_apart() -> None:

@@ -128,6 +128,12 @@ def test_a_model_is_found_by_label_id_and_beginning() -> None:
         matrix.place("run")
     with pytest.raises(UnknownName, match="nobody"):
         matrix.place("nobody")
+    named = frame({"a": [0.1], "b": [0.2], "c": [0.3]})
+    named["architecture"] = named["model"].map({"a": "vgg", "b": "net", "c": "net"})
+    matrix = distance_matrix(named)
+    assert matrix.place("vgg") == 0
+    with pytest.raises(UnknownName, match="net"):
+        matrix.place("net")
 
 
 def test_equal_curves_are_warped_once(warped: list[int]) -> None:
