@@ -142,7 +142,7 @@ def _measure(
         plan = dataclasses.replace(plan, reasons=staleness(home, plan.todo, plan.added))
         record_plan(registry, definition, plan)
         reporter.planned(plan)
-        for note in (*notes(plan.misfits), *copies_lines(plan.copies)):
+        for note in (*plan.left_out, *notes(plan.misfits), *copies_lines(plan.copies)):
             reporter.warned(note)
         update_runs(home, writer, registry, plan, states, reporter)
         if not plan.todo:

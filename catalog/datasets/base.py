@@ -45,6 +45,8 @@ class ImageDataset(Protocol):
     #: Class names by label: sorted for folders, in the publisher's order for published datasets;
     #: empty where there are no labels.
     class_names: tuple[str, ...]
+    #: Pictures at its place that are no part of it, in a few words; None where there are none.
+    left_out: str | None = None
 
     def __len__(self) -> int:
         """Return the number of images, broken ones included."""

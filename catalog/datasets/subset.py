@@ -169,7 +169,7 @@ class DatasetSubset(ImageDataset):
 
     def __init__(self, dataset: ImageDataset, selection: ImageSelection) -> None:
         self.name = f"{dataset.name}{selection}"
-        self.class_names = dataset.class_names
+        self.class_names, self.left_out = dataset.class_names, dataset.left_out
         self._dataset, self._selection = dataset, selection
         self._positions = _positions(dataset, selection)
 

@@ -127,6 +127,7 @@ class Forecast:
         unknown = counted(len(self.unconsented), "job")
         code = f"{unknown} beside these: nobody consented to their code yet (--trust)"
         known = (
+            *self.plan.left_out,
             *notes(self.plan.misfits),
             *copies_lines(self.plan.copies),
             *notices(self.plan.jobs, loadable, self.plan.automatic),

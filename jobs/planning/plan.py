@@ -64,6 +64,8 @@ class Plan:
     added: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Checkpoints with the bytes of another, whose runs are theirs, by their names.
     copies: Mapping[str, str] = field(default_factory=dict)
+    #: Datasets beside which lie pictures that are no part of them, and which, in lines.
+    left_out: tuple[str, ...] = ()
     #: Measured batches of jobs that are still to be done, by run id.
     kept: Mapping[str, int] = field(default_factory=dict)
 
@@ -134,6 +136,7 @@ def make_plan(
     jobs: dict[str, Job] = {}
     copies: dict[str, str] = {}
     lacking: list[Lacking] = []
+    beside: dict[str, None] = {}
     for choice in definition.datasets:
         dataset = _opened(choice, definition, holdings)
         lacking += [
@@ -141,6 +144,8 @@ def make_plan(
             for target in ([*here, *absent] if dataset is None else absent)
         ]
         if dataset is not None:
+            if dataset.left_out:
+                beside[f"{choice.name}: {dataset.left_out} left out"] = None
             for job in _jobs(definition, choice, dataset, here, hashed, holdings, widths):
                 require_feasible(job)
                 costed = dataclasses.replace(job, cost=costs.get(job.full_name))
@@ -169,6 +174,7 @@ def make_plan(
         automatic=auto,
         added=added,
         copies=copies,
+        left_out=tuple(beside),
         kept={
             run_id: states[run_id].batches_done
             for run_id in (run_ids - measured - held.keys()) & states.keys()
@@ -275,7 +281,8 @@ def _opened(
     wanted = 2 if declared == AUTO else declared
     if dataset is not None and len(dataset) < wanted:
         raise SettingsError(
-            f"{dataset.name} has {len(dataset)} images, fewer than images_per_score ({wanted})",
+            f"{dataset.name} has {len(dataset)} images, fewer than images_per_score ({wanted})"
+            + (f"; {dataset.left_out} left out" if dataset.left_out else ""),
             hint=f"set images_per_score to {len(dataset)} or less (--images-per-score)"
             if len(dataset) > 1
             else "a score compares at least two images",

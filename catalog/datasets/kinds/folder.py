@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from catalog.datasets.images.encoded import FilePictures, Picture
 from catalog.datasets.kind import DatasetInfo, DatasetKind
 from catalog.files import file_identity
 from survey.errors import DatasetError
+from survey.text import counted
 
-#: File name endings that count as pictures, in lower case.
+#: File name endings that count as pictures, in lower case, and those of other pictures.
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+_OTHERS = (".gif", ".heic", ".heif", ".avif", ".jp2", ".jxl", ".dng")
 
 
 class FolderDataset(FilePictures):
@@ -37,7 +40,10 @@ class FolderDataset(FilePictures):
     """
 
     def __init__(self, name: str, root: Path) -> None:
-        super().__init__(name, root, *_scan(root))
+        others: Counter[str] = Counter()
+        super().__init__(name, root, *_scan(root, others))
+        parts = [f"{counted(number, 'picture')} {where}" for where, number in others.items()]
+        self.left_out = " and ".join(parts) or None
 
     def stat_signature(self) -> str:
         digest = hashlib.sha256(repr((str(self.root.resolve()), self.class_names)).encode())
@@ -49,10 +55,10 @@ class FolderDataset(FilePictures):
         return self.root / picture.name
 
 
-def _scan(root: Path) -> tuple[tuple[str, ...], list[Picture]]:
-    """Return the class names in sorted order and the pictures of all of them."""
+def _scan(root: Path, others: Counter[str]) -> tuple[tuple[str, ...], list[Picture]]:
+    """Return the class names in sorted order and the pictures of all of them; count the others."""
     try:
-        return _listed(root)
+        return _listed(root, others)
     except OSError as problem:
         # A part that cannot be listed would be missing under the whole's name.
         raise DatasetError(
@@ -62,7 +68,7 @@ def _scan(root: Path) -> tuple[tuple[str, ...], list[Picture]]:
         ) from problem
 
 
-def _listed(root: Path) -> tuple[tuple[str, ...], list[Picture]]:
+def _listed(root: Path, others: Counter[str]) -> tuple[tuple[str, ...], list[Picture]]:
     if not root.is_dir():
         happened = "is not a folder" if root.exists() else "does not exist"
         raise DatasetError(
@@ -75,12 +81,13 @@ def _listed(root: Path) -> tuple[tuple[str, ...], list[Picture]]:
     pictures = [
         Picture(os.path.relpath(path, root), label)
         for label, class_name in enumerate(classes)
-        for path in _files(root / class_name)
+        for path in _files(root / class_name, others)
     ]
-    if pictures:
-        return classes, pictures
     with os.scandir(root) as entries:
-        flat = [Picture(entry.name, None) for entry in entries if _is_picture(entry)]
+        flat = [Picture(each.name, None) for each in entries if _is_picture(each, others)]
+    if pictures:
+        others.update({"beside the class folders": len(flat)} if flat else {})
+        return classes, pictures
     if not flat:
         raise DatasetError(
             f"dataset folder {root} holds no pictures; counted are {', '.join(EXTENSIONS)}",
@@ -89,7 +96,7 @@ def _listed(root: Path) -> tuple[tuple[str, ...], list[Picture]]:
     return (), flat
 
 
-def _files(folder: Path) -> Iterator[str]:
+def _files(folder: Path, others: Counter[str]) -> Iterator[str]:
     """Yield the pictures below a class folder; links are followed, but never in a circle."""
     # Each folder with the real ones on the way to it: a link to any of them, or above, goes round.
     waiting: list[tuple[str, tuple[Path, ...]]] = [(str(folder), (folder.resolve(),))]
@@ -97,7 +104,7 @@ def _files(folder: Path) -> Iterator[str]:
         here, way = waiting.pop()
         with os.scandir(here) as entries:
             for entry in entries:
-                if _is_picture(entry):
+                if _is_picture(entry, others):
                     yield entry.path
                 elif _shown(entry.name) and _is_folder(entry):
                     real = (
@@ -107,9 +114,12 @@ def _files(folder: Path) -> Iterator[str]:
                         waiting.append((entry.path, (*way, real)))
 
 
-def _is_picture(entry: os.DirEntry[str]) -> bool:
-    name = entry.name
-    return _shown(name) and name.lower().endswith(EXTENSIONS) and _is_file(entry)
+def _is_picture(entry: os.DirEntry[str], others: Counter[str]) -> bool:
+    """Return whether a file counts as a picture; count it if it is one of another kind."""
+    name = entry.name.lower()
+    if _shown(name) and name.endswith(_OTHERS):
+        others[f"of kinds that are not read ({', '.join(_OTHERS)})"] += 1
+    return _shown(name) and name.endswith(EXTENSIONS) and _is_file(entry)
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

@@ -10,6 +10,7 @@ import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,9 @@ from catalog.datasets import DATASET_NAMES, DATASETS, ImageDataset, needed_files
 from catalog.datasets.kinds.folder import FolderDataset
 from catalog.datasets.kinds.random import RandomDataset
 from catalog.models.base import InputTransform
+from jobs.planning.definition import parse_definition
+from jobs.planning.holdings import Holdings
+from jobs.planning.plan import make_plan
 from survey.errors import DatasetError, UnknownName
 
 SMALL = InputTransform(size=16, resize=20)
@@ -189,6 +193,25 @@ def test_the_order_is_fixed_shuffled_and_resumable(tmp_path: Path) -> None:
     assert [sample.position for sample in dataset.samples(SMALL, 85)] == [85, 86, 87, 88, 89]
     # Any 40 of the 45 + 45 pictures would do; a sorted order would begin with one class alone.
     assert 8 < sum(name.startswith("a/") for name in names[:40]) < 32
+
+
+def test_pictures_that_are_no_part_of_a_folder_are_counted(folder: Path) -> None:
+    assert FolderDataset("folder:pictures", folder).left_out is None
+    for name in ("x.png", "y.jpg"):
+        _picture(folder / name)
+    (folder / "a" / "deep" / "moving.GIF").touch()
+    (folder / ".hidden.gif").touch()
+    dataset = open_dataset("folder:pictures[:3]", folder.parent)
+    assert dataset.left_out is not None
+    assert "2 pictures beside the class folders" in dataset.left_out
+    assert "1 picture of kinds that are not read" in dataset.left_out
+    assert len(FolderDataset("folder:pictures", folder)) == 5
+    values: dict[str, Any] = {"models": [{"name": "small:digits_vgg7"}]}
+    values["settings"] = {"images_per_score": 5}
+    values["datasets"] = [{"name": f"folder:{folder}"}]
+    plan = make_plan(parse_definition(values, "test", folder), {}, Holdings())
+    (line,) = plan.left_out
+    assert line.startswith(f"folder:{folder}: ")
 
 
 def test_a_picture_more_leaves_the_others_in_order(folder: Path) -> None:
