@@ -29,7 +29,7 @@ from survey.errors import NothingToDraw, SettingsError
 ALARM, NOT_DRAWN = 1, 1
 
 #: The summary of a verb whose answers are chosen by KIND.
-COMPARISONS = "Compare signatures of sites, networks, datasets, checkpoints or trainings."
+COMPARISONS = "Compare residual and plain networks, datasets, checkpoints, trainings or the paper."
 
 RoleOption = Annotated[
     Role,

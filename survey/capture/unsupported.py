@@ -25,7 +25,8 @@ def refuse_hidden(names: dict[nn.Module, str]) -> None:
         reason = _hidden(module)
         if reason is not None:
             where = name or "the model itself"
-            raise CaptureError(f"{where} is a {type(module).__name__}: {reason[0]}", hint=reason[1])
+            kind = type(module).__name__
+            raise CaptureError(f"{where} is of class {kind}: {reason[0]}", hint=reason[1])
 
 
 def _hidden(module: nn.Module) -> tuple[str, str] | None:

@@ -50,6 +50,7 @@ def open_parquet(request: DatasetRequest) -> ParquetDataset:
 
 def _files(path: Path) -> tuple[Path, list[Path]]:
     """Return the folder and the files a path stands for, sorted."""
+    asked = path
     if path.is_file():
         return path.parent, [path]
     if path.is_dir():
@@ -59,7 +60,10 @@ def _files(path: Path) -> tuple[Path, list[Path]]:
     else:
         return path, []
     shown = (file for file in matches if file.is_file() and not _hidden(file.relative_to(path)))
-    return path, sorted(shown)
+    try:
+        return path, sorted(shown)
+    except ValueError as error:
+        raise DatasetError(f"{asked} is no glob: {error}") from None
 
 
 def _hidden(relative: Path) -> bool:

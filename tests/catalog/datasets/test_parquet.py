@@ -446,3 +446,9 @@ def test_a_picture_may_be_large_binary(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "x.parquet")
     (sample,) = opened(tmp_path / "x.parquet").samples(SMALL)
     assert sample.pixels is not None
+
+
+def test_what_is_no_glob_is_refused(tmp_path: Path) -> None:
+    for name in ("a**b", "**x", "a?**"):
+        with pytest.raises(DatasetError, match="is no glob"):
+            opened(tmp_path / name)

@@ -261,7 +261,7 @@ def _compiled_forward() -> nn.Module:
 
 HIDDEN: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "compiled": (_compiled, "OptimizedModule"),
-    "compiled in place": (_compiled_in_place, "0 is a ReLU: torch.compile"),
+    "compiled in place": (_compiled_in_place, "0 is of class ReLU: torch.compile"),
     "compiled forward": (_compiled_forward, "the model itself"),
     "fused layer": (lambda: nn.TransformerEncoderLayer(8, 2), "the model itself"),
 }
