@@ -76,9 +76,7 @@ class Provenance:
     def notes(self) -> list[str]:
         """Return sentences on what is left out, runs and sites by flag, and sites that bear one."""
         runs = counted(self.untrained_left_out, "run")
-        untrained = (
-            f"{runs} of random weights (init:...) left out; the option untrained counts them."
-        )
+        untrained = f"{runs} of random weights (init:...) left out; --untrained counts them."
         left_out = [untrained] if self.untrained_left_out else []
         if self.untrained_alone:
             left_out.append("Every run is of random weights (init:...): none speaks of training.")

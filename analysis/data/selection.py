@@ -141,7 +141,7 @@ class Selection:
             ridge, runs_left = others["ridge"][0].as_py(), counted(len(others), "run")
             parts.append(f"{runs_left} of the {ridge} ridge (option ridge)")
         if left_out := self.untrained_left_out(fitting):
-            parts.append(f"{counted(left_out, 'run')} of random weights (option untrained)")
+            parts.append(f"{counted(left_out, 'run')} of random weights (--untrained)")
         return f"without {' and '.join(parts)}" if parts else ""
 
     def untrained_left_out(self, fitting: pa.Table) -> int:

@@ -209,7 +209,7 @@ def test_random_weights_count_where_they_are_asked_for(
     assert (runs.runs, more.runs) == tuple(len(subject(kind, each)) for each in (zoo, whole))
     out = 0 if kind.untrained else len(NETWORKS)
     assert (runs.untrained_left_out, more.untrained_left_out) == (out, 0)
-    assert any("option untrained" in note for note in answer.notes) is bool(out)
+    assert any("--untrained" in note for note in answer.notes) is bool(out)
 
 
 @kinds
