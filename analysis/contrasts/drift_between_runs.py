@@ -78,7 +78,7 @@ def drift(
     home : str or pathlib.Path
         The home that holds them.
     since : datetime, optional
-        Compare every run that finished since then; by default the newest of each name.
+        Compare every run that finished since then; by default the newest of each name and settings.
     selection : Selection, optional
         Which of them; repeats are compared whatever its ``newest`` is.
     pair : (str, str), optional

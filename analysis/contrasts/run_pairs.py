@@ -1,8 +1,9 @@
 """Predecessors: which run of the same names was measured before another, and what differs.
 
 A run's predecessor is the newest finished run before it of the same source, architecture,
-checkpoint name and dataset name whose ``COMPARABLE`` settings are the same. Reads the signature
-store; compares no score, which is what ``analysis.contrasts.drift_between_runs`` does.
+checkpoint name and dataset name whose ``COMPARABLE`` settings are the same: runs of other settings
+have predecessors of their own. Reads the signature store; compares no score, which is what
+``analysis.contrasts.drift_between_runs`` does.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from analysis.data.model_names import Run
 from analysis.data.run_tags import with_labels
@@ -25,6 +26,8 @@ from survey.errors import DatasetError, SettingsError
 
 #: Settings that must be equal for two runs to be compared.
 COMPARABLE = ("images_per_score", "pooling", "shrinkage", "ridge")
+
+_FIRST = "no finished run of its name and settings before"
 
 _VERSIONS = (
     "measuring_version",
@@ -62,7 +65,7 @@ class Alone:
     """A run that is not compared with a predecessor."""
 
     #: Why it has no counterpart.
-    verdict: Literal["run appeared", "run vanished", "not compared"]
+    verdict: Literal["run appeared", "run vanished"]
     #: The run before it, where there is one.
     before: Run | None
     after: Run
@@ -133,7 +136,7 @@ def with_predecessors(
     runs : sequence of Run
         Ended runs, oldest first.
     since : datetime or None
-        Look at every run that finished since then; None for the newest of each name.
+        Look at every run that finished since then; None for the newest of each name and settings.
     any_order : bool
         Whether a run on another order of the same dataset may be a predecessor.
     """
@@ -142,11 +145,10 @@ def with_predecessors(
     for history in _histories(runs, any_order=any_order):
         done = [run for run in history if run["status"] == "done"]
         for place in _looked_at(done, since):
-            result = _paired_up(done[:place], done[place])
-            if isinstance(result, RunPair):
-                pairs.append(result)
+            if place:
+                pairs.append(RunPair(done[place - 1], done[place]))
             else:
-                others.append(result)
+                others.append(Alone("run appeared", None, done[place], _FIRST))
         last = history[-1]
         if done and last["status"] == "failed" and (since is None or last["finished_at"] >= since):
             detail = f"measuring it again failed at {last['stage']}: {last['error']}"
@@ -155,10 +157,12 @@ def with_predecessors(
 
 
 def _histories(runs: Iterable[Run], *, any_order: bool) -> Iterable[list[Run]]:
-    histories: defaultdict[tuple[str, ...], list[Run]] = defaultdict(list)
+    """Return the runs of each name and settings, in their order."""
+    histories: defaultdict[tuple[Any, ...], list[Run]] = defaultdict(list)
     for run in runs:
         dataset = _name_without_order(run["dataset"]) if any_order else run["dataset"]
-        key = (run["source"], run["architecture"], run["checkpoint"], dataset)
+        settings = (run[name] for name in COMPARABLE)
+        key = (run["source"], run["architecture"], run["checkpoint"], dataset, *settings)
         histories[key].append(run)
     return histories.values()
 
@@ -167,17 +171,6 @@ def _looked_at(done: Sequence[Run], since: datetime | None) -> Iterable[int]:
     if since is None:
         return range(max(0, len(done) - 1), len(done))
     return [place for place, run in enumerate(done) if run["finished_at"] >= since]
-
-
-def _paired_up(earlier: Sequence[Run], run: Run) -> RunPair | Alone:
-    candidates = [RunPair(before, run) for before in reversed(earlier)]
-    if not candidates:
-        return Alone("run appeared", None, run, "no finished run of its name before")
-    for pair in candidates:
-        if not pair.settings_that_differ:
-            return pair
-    detail = f"settings differ: {candidates[0].settings_that_differ}"
-    return Alone("not compared", candidates[0].before, run, detail)
 
 
 def _differences(before: Run, after: Run, names: Iterable[str]) -> Iterator[str]:

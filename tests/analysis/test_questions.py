@@ -58,7 +58,7 @@ NETWORKS = (
 #: The tag of each checkpoint.
 EPOCHS = {"init:0": 0, "a": 9, PRINTED: 9, "b": 10}
 
-#: Images a score of older runs of the first network, which have no part in any answer.
+#: Images a score of older runs of the first network, which have no part in any answer but drift.
 FEWER = 32
 
 #: Options without which an answer has nothing to say.
@@ -185,8 +185,7 @@ def given(kind: type[Answer], material: Material) -> GivenAnswer:
 def subject(kind: type[Answer], material: Material) -> pd.DataFrame:
     """Return the runs that an answer is about."""
     if kind is SignatureDrift:
-        every = Material(material.home, Selection(newest=False, untrained=True)).done
-        return every[every["images_per_score"] > FEWER]
+        return Material(material.home, Selection(newest=False, untrained=True)).done
     runs = (material.with_untrained if kind.untrained else material).done
     return runs[runs["checkpoint"] == PRINTED] if issubclass(kind, _PaperComparison) else runs
 

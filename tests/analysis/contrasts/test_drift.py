@@ -141,18 +141,18 @@ def test_a_status_that_depends_on_the_images_is_no_change(home: Path, measured: 
     assert verdicts(drift(home)) == {"a": "status changed"}
 
 
-def test_the_predecessor_is_the_newest_with_the_same_settings(
+def test_runs_of_each_setting_have_predecessors_of_their_own(
     home: Path, measured: Measured
 ) -> None:
     measured("mean1", {"a": STEADY})
     measured("mean2", {"a": up(STEADY, 0.1)})
-    measured("pre", {"a": up(STEADY, 0.2)}, pooling="pre")
-    (row,) = drift(home).rows.to_dict("records")
-    assert (row["verdict"], row["before"], row["after"]) == ("not compared", "mean2", "pre")
-    assert "pooling mean -> pre" in row["detail"]
-    measured("mean3", {"a": up(STEADY, 0.1)})
-    (row,) = drift(home).rows.to_dict("records")
-    assert (row["verdict"], row["before"], row["after"]) == ("unchanged", "mean2", "mean3")
+    measured("mean3", {"a": up(STEADY, 0.2)})
+    measured("pre", {"a": STEADY}, pooling="pre")
+    measured("absolute", {}, "failed", ridge="absolute")
+    # The newest run of the name has no predecessor, which hides no move of the others.
+    rows = drift(home).rows[["verdict", "before", "after"]].to_numpy(object).tolist()
+    assert [row[::2] for row in rows] == [["moved", "mean3"], ["run appeared", "pre"]]
+    assert rows[0][1] == "mean2"
 
 
 def test_since_takes_every_run_after_it(home: Path, measured: Measured) -> None:
