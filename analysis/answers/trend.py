@@ -53,8 +53,8 @@ class AffinityTrends(Answer):
     caption = "How the mean affinity of each network changes with a tag."
     method = (
         "Least squares and Pearson's correlation of the affinity on the tag, over the runs of a"
-        " network on a dataset. The mean is over the sites that have a score in all of them. There"
-        " are no p-values: the runs of one training follow one another."
+        " network on a dataset. The mean is over the sites that have a score in all of them, but"
+        " for runs without any. There are no p-values: the runs of one training follow one another."
     )
     columns = (
         *("network", "against", "site_name", "n", "lowest", "highest"),
@@ -104,7 +104,7 @@ class AffinityTrends(Answer):
     def details(self) -> Sequence[str]:
         """Return how many runs have no number to be drawn over."""
         _, points = self.drawn
-        lacking = len(self.material.done) - points["run_id"].nunique()
+        lacking = self.signatures["run_id"].nunique() - points["run_id"].nunique()
         return [f"{counted(lacking, 'run')} without such a number left out."] if lacking else ()
 
 

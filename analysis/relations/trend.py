@@ -77,8 +77,8 @@ def trend_points(
     -------
     pandas.DataFrame
         One row a run and site, and one a run with ``site`` missing, which holds the mean over the
-        sites that have a score in every run of the line: ``network``, ``line`` (the values of
-        ``by``; empty without), ``run_id``, ``model``, ``against``, ``value``, ``site``,
+        sites that have a score in every run of the line that has any: ``network``, ``line`` (the
+        values of ``by``; empty without), ``run_id``, ``model``, ``against``, ``value``, ``site``,
         ``site_name``, ``relative_depth``, ``affinity``.
 
     Raises
@@ -88,6 +88,8 @@ def trend_points(
     """
     require_columns(signatures, ("run_id", "site", "site_name", "affinity", "relative_depth"))
     require_columns(models, ("run_id", "model", *_LINE), MODELS)
+    # Runs whose scores do not count, such as those of random weights, choose no tag and no names.
+    models = models[models["run_id"].isin(signatures["run_id"])]
     against = against or default_column(models)
     runs = models[["run_id", "model"]].assign(
         network=_networks(models),
@@ -145,6 +147,9 @@ def trends_finding(trends: pd.DataFrame) -> str:
         From ``trends``.
     """
     means = trends[trends["site"].isna() & trends["change"].notna()]
+    if len(trends) and means.empty:
+        reason = str(trends["reason"].iloc[0])
+        return f"{reason[0].upper()}{reason[1:]}"
     if means.empty:
         return (
             "No tag with several numbers is known of the selected runs: a survey gives its runs"
@@ -192,10 +197,10 @@ def _text(value: object) -> str:
 
 
 def _means(sites: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean of each run over the sites that have a score in all runs of its line."""
+    """Return the mean of each run over the sites with a score in every scored run of its line."""
     line = ["network", "line"]
     scored = sites[sites["affinity"].notna()]
-    every = sites.groupby(line)["run_id"].transform("nunique").loc[scored.index]
+    every = scored.groupby(line)["run_id"].transform("nunique")
     shared = scored[scored.groupby([*line, "site"])["run_id"].transform("size") == every]
     means = shared.groupby("run_id")["affinity"].mean()
     runs = sites.drop_duplicates("run_id").drop(columns=["affinity", "site", "relative_depth"])

@@ -10,7 +10,7 @@ import pytest
 from analysis.answers.clusters import SignatureClusters
 from analysis.answers.contrasts import TrainingShift
 from analysis.answers.material import Material
-from analysis.answers.trend import AffinityByDepth, AffinityTimeline
+from analysis.answers.trend import AffinityByDepth, AffinityTimeline, AffinityTrends
 from analysis.contrasts.drift_between_runs import drift
 from analysis.data.frames import signatures
 from analysis.data.provenance import provenance_of
@@ -77,6 +77,12 @@ def test_a_report_has_pages_of_all_and_answers_of_the_trained(home: Path) -> Non
     page = section(material, "timeline")
     assert len(page.tables[0].rows) == TRAINED
     assert any("7 runs of random weights" in each for each in page.paragraphs)
+
+
+def test_a_trend_of_a_report_counts_the_runs_of_its_answer(home: Path) -> None:
+    plain, report = (AffinityTrends(kind(home), "year") for kind in (Material, ReportMaterial))
+    assert list(report.details()) == list(plain.details()) == []
+    assert report.rows.equals(plain.rows)
 
 
 def test_a_finding_needs_more_than_chance_and_rounding(home: Path) -> None:

@@ -50,6 +50,25 @@ def test_a_site_without_a_score_in_one_run_is_no_part_of_the_mean() -> None:
     assert list(table["n"]) == [4, 4, 3]
 
 
+def test_a_run_without_a_score_takes_no_site_from_the_others() -> None:
+    measured, runs = study()
+    measured.loc[measured["run_id"] == "e2", "affinity"] = np.nan
+    table = trends(measured, runs)
+    assert list(table["n"]) == [3, 3, 3]
+    assert np.allclose(table["slope"], [-0.01, -0.02, 0.0])
+    nothing = trends(measured.assign(affinity=np.nan), runs)
+    assert trends_finding(nothing).lower() == nothing["reason"].iloc[0]
+
+
+def test_runs_whose_scores_do_not_count_choose_neither_the_tag_nor_the_names() -> None:
+    measured, runs = study()
+    runs["tags"] = [{"lr": tags["epoch"]} for tags in runs["tags"]]
+    random = models(["i0", "i1"], tags=[{"epoch": 0}, {"epoch": 1}], dataset="other", source="x")
+    table = trends(measured, pd.concat([runs, random.assign(architecture="net")]))
+    assert set(table["against"]) == {"tags.lr"}
+    assert set(table["network"]) == {"net"}
+
+
 def test_by_default_the_epoch_is_the_axis_and_constant_tags_and_text_are_none() -> None:
     _, runs = study()
     assert default_column(runs) == "tags.epoch"
