@@ -31,6 +31,8 @@ SELECT pair, site_name, min(x.site) AS site_before, min(y.site) AS site_after,
   count(y.affinity) AS batches_after, avg(y.affinity) AS mean_after,
   var_samp(y.affinity) AS variance_after,
   count(y.affinity - x.affinity) AS batches_both, avg(y.affinity - x.affinity) AS mean_both,
+  avg(x.affinity) FILTER (y.affinity IS NOT NULL) AS paired_before,
+  avg(y.affinity) FILTER (x.affinity IS NOT NULL) AS paired_after,
   var_samp(y.affinity - x.affinity) AS variance_both,
   count(*) FILTER (x.affinity IS DISTINCT FROM y.affinity) AS unequal,
   list_sort(list_distinct(list(x.status))) AS statuses_before,
@@ -104,24 +106,27 @@ def _site_row(pair: RunPair, site: Mapping[str, Any]) -> Row:
 
 
 def _measured(pair: RunPair, site: Mapping[str, Any]) -> Row:
-    """Return the difference of a site's means, its standard error and degrees of freedom."""
+    """Return the difference of a site's means, its standard error and degrees of freedom.
+
+    Where the runs are paired, the means are over the batches that have a score in both, too.
+    """
     if pair.paired and site["unequal"] == 0:
         equal = {"difference": 0.0, "standard_error": 0.0, "test": "paired", "freedom": 1.0}
         return {**equal, "verdict": "unchanged"}
     if pair.paired:
-        batches, difference = site["batches_both"], site["mean_both"]
+        batches, row = site["batches_both"], {"difference": site["mean_both"]}
+        row |= {f"affinity_{when}": site[f"paired_{when}"] for when in ("before", "after")}
     else:
         batches = min(site["batches_before"], site["batches_after"])
-        difference = site["mean_after"] - site["mean_before"]
+        row = {"difference": site["mean_after"] - site["mean_before"]}
     if batches < 2:
-        return {"difference": difference, "verdict": "too few batches"}
+        return row | {"verdict": "too few batches"}
     if pair.paired:
         error, freedom = (site["variance_both"] / batches) ** 0.5, batches - 1.0
     else:
         names = ("variance_before", "batches_before", "variance_after", "batches_after")
         error, freedom = map(float, unpaired_freedom(*(site[name] for name in names)))
-    return {
-        "difference": difference,
+    return row | {
         "standard_error": error,
         "freedom": freedom,
         "test": "paired" if pair.paired else "unpaired",

@@ -102,6 +102,14 @@ def test_the_same_images_are_compared_batch_by_batch(home: Path, measured: Measu
     assert set(again.rows["test"]) == {"unpaired"}
 
 
+def test_paired_means_are_over_the_batches_of_both(home: Path, measured: Measured) -> None:
+    measured("old", {"a": STEADY[:4]})
+    measured("new", {"a": [*up(STEADY[:4], 0.1), 0.0, 0.0]})
+    (row,) = drift(home).rows.to_dict("records")
+    assert row["difference"] == pytest.approx(0.1)
+    assert row["affinity_after"] - row["affinity_before"] == pytest.approx(row["difference"])
+
+
 def test_what_is_smaller_than_the_tolerance_never_moves(home: Path, measured: Measured) -> None:
     measured("old", {"a": STEADY})
     measured("new", {"a": up(STEADY, 0.003)})
