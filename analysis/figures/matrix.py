@@ -66,7 +66,7 @@ def matrix_rows(
 
 
 def representatives(matrix: DistanceMatrix, number: int = 9) -> list[str]:
-    """Return the run ids of the middle models of the largest families, one each.
+    """Return the run ids of the middle models of the largest known families, one each.
 
     The middle model of a family is its medoid: the smallest sum of distances to the others.
 
@@ -78,7 +78,8 @@ def representatives(matrix: DistanceMatrix, number: int = 9) -> list[str]:
         How many at most.
     """
     require_kind(matrix, DistanceMatrix, "distance_matrix(signatures)")
-    named = matrix.runs["family"].fillna(UNKNOWN)
+    known = matrix.runs["family"]
+    named = known if known.notna().any() else known.fillna(UNKNOWN)
     sizes = named.value_counts()
     largest = sorted(sizes.index, key=lambda name: (-int(sizes[name]), name))[:number]
     chosen = []

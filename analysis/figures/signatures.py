@@ -79,8 +79,8 @@ def signature_chart(
     lines["colour"] = colours.of(lines)
     medians = lines.groupby("family")["affinity"].median().sort_values(ascending=False)
     models = lines.groupby("family")["model"].nunique()
-    families = signatures["family"].fillna(UNKNOWN)
-    networks = signatures["architecture"].groupby(families).nunique()
+    named = [each for each in ("family", "source", "architecture") if each in signatures]
+    networks = signatures[named].drop_duplicates()["family"].value_counts()
     shown = _shown(lines, most)
     drawn = [name for name in medians.index if (shown["family"] == name).any()]
     looks = None if colours == FAMILIES else colours.lines(shown, _width(len(drawn)))
@@ -227,8 +227,9 @@ def _family_finding(
     sites = f"{counted(scored['run_id'].nunique(), 'model')}, {counted(len(scored), 'site')}"
     if scored.empty:
         return "No site has a score"
-    # One network says nothing of its family.
-    known = medians[medians.notna() & (networks.reindex(medians.index) > 1)]
+    # One network says nothing of its family, and those of unknown family are none.
+    families = medians.drop(UNKNOWN, errors="ignore")
+    known = families[families.notna() & (networks.reindex(families.index) > 1)]
     if len(known) < 2:
         models = scored.groupby("model")["affinity"].median().sort_values()
         alone = known if len(medians) == len(known) else models
@@ -239,7 +240,7 @@ def _family_finding(
     ends = number(known.iloc[0]), number(known.iloc[-1])
     if ends[0] == ends[1]:
         return f"All {len(known)} families are equally affine: median {ends[0]} ({sites})"
-    single = len(medians) - len(known)
+    single = len(families) - len(known)
     fewer = f"; {counted(single, 'family', 'families')} by one network apart" if single else ""
     return (
         f"{high} is the most affine family and {low} the least: median {ends[0]} against {ends[1]}"

@@ -21,8 +21,9 @@ from analysis.figures import (
 from analysis.figures.files.vega import specification
 from analysis.figures.overlay import HEIGHT
 from survey.errors import NothingToDraw, UnknownName
-from tests.analysis.figures.drawn import marks, note, words
+from tests.analysis.figures.drawn import marks, note, title, words
 from tests.analysis.figures.frames import surveyed, with_gaps
+from tests.analysis.made import signature, signatures
 
 pytestmark = pytest.mark.slow(seconds=8)
 
@@ -89,6 +90,21 @@ def test_families_are_ranked_and_counted():
     assert f"{medians.idxmin()} the least" in shown
     assert f"median {medians.max():.2f} against {medians.min():.2f} (18 models" in shown
     assert "ResNet (n = 2)" in shown
+
+
+def test_models_of_unknown_family_are_no_family():
+    names = {"a": 0.5, "b": 0.5, "c": 0.6, "d": 0.6}
+    runs = [signature(name, [value], family=family) for family, (name, value) in zip(
+        ["low", "low", "high", "high"], names.items(), strict=True
+    )]  # fmt: skip
+    known = signatures(*runs).assign(relative_depth=0.0)
+    unknown = signatures(*(signature(name, [0.9], family=None) for name in "ef"))
+    both = pd.concat([known, unknown.assign(relative_depth=0.0)])
+    assert title(signature_chart(known)).startswith("high is the most affine family and low")
+    assert title(signature_chart(both)).startswith("high is the most affine family and low")
+    # Equal names of two sources are two networks.
+    twins = known.assign(architecture="net", source=list("wxyz"))
+    assert title(signature_chart(twins)) == title(signature_chart(known))
 
 
 @pytest.mark.parametrize("draw", [signature_chart, model_chart])

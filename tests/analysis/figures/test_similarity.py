@@ -184,6 +184,14 @@ def test_representatives_are_medoids_of_the_largest_families():
     assert set(matrix_rows(matrix, number_of_models=5)["other_run_id"]) == set(chosen)
 
 
+def test_models_of_unknown_family_have_no_representative():
+    frame = surveyed(23)
+    frame.loc[frame["family"] == "VGG", "family"] = None
+    matrix = distance_matrix(frame, "raw", cache=False)
+    runs = matrix.runs.set_index("run_id")
+    assert runs.loc[representatives(matrix, 30), "family"].notna().all()
+
+
 def test_a_matrix_of_too_many_models_is_refused_at_once(matrix, monkeypatch):
     monkeypatch.setattr("analysis.figures.matrix.MOST", 13)
     with pytest.raises(SettingsError, match="14 models are too many") as refused:
