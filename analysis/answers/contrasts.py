@@ -70,7 +70,7 @@ class DatasetDeviations(Answer):
     caption = "Deviation from the signature on the reference, model by model."
     columns = (
         *("model", "dataset", "reference", "sites", "dtw", "euclidean", "mean_difference"),
-        "reason",
+        *(TableColumn("run_id", terminal=None), "reason"),
     )
     computed_by = "analysis.contrasts.datasets:dataset_deviations"
     found_by = "analysis.contrasts.datasets:datasets_finding"

@@ -6,12 +6,12 @@ Owns the comparison of each model's runs with its run on a reference dataset.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from analysis.data.model_names import measured_on, short_names, trained
+from analysis.data.model_names import checkpoint_names, measured_on, short_names, trained
 from analysis.data.paired_sites import last_run_each, paired
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
@@ -26,7 +26,7 @@ COLUMNS = {
     **dict.fromkeys(("model", "family", "dataset", "reference"), "str"),
     "sites": "int64",
     **dict.fromkeys(("dtw", "euclidean", "mean_difference"), "float64"),
-    **dict.fromkeys(("source", "architecture", "checkpoint", "reason"), "str"),
+    **dict.fromkeys(("run_id", "source", "architecture", "checkpoint", "reason"), "str"),
 }
 
 SUMMARY_COLUMNS = {
@@ -65,14 +65,15 @@ def dataset_deviations(
     -------
     pandas.DataFrame
         One row a model and other dataset, where the model was measured on the reference too:
-        ``model`` (architecture, with ``source:`` and ``@checkpoint`` where several were compared),
+        ``model`` (architecture, with ``source:`` and ``@checkpoint``, by its short name, where
+        several were compared),
         ``family``, ``dataset`` and ``reference`` (with the pooling unless that is mean), ``sites``
         (that have an affinity on both), ``dtw`` (dynamic time warping distance between the two
         signatures, each without its sites that have no affinity), ``euclidean`` (root of the summed
         squared differences site by site, over the sites that have an affinity on both),
         ``mean_difference`` (on this dataset less on the reference, over the same sites),
-        ``source``, ``architecture``, ``checkpoint``, ``reason`` (why something is blank; empty if
-        nothing is).
+        ``run_id`` (of the run on this dataset), ``source``, ``architecture``, ``checkpoint``,
+        ``reason`` (why something is blank; empty if nothing is).
 
     Raises
     ------
@@ -95,7 +96,9 @@ def dataset_deviations(
     by_model = result.groupby("model")
     many = by_model["checkpoint"].transform("nunique") > 1
     sources = by_model["source"].transform("nunique") > 1
-    result.loc[many, "model"] += "@" + result.loc[many, "checkpoint"]
+    runs: list[dict[Any, Any]] = result.to_dict("records")
+    short = checkpoint_names(runs)
+    result.loc[many, "model"] += "@" + result.loc[many, "run_id"].map(short)
     result.loc[sources, "model"] = result["source"] + ":" + result["model"]
     return result
 
@@ -152,12 +155,12 @@ def datasets_finding(deviations: pd.DataFrame, measure: Measure = "dtw") -> str:
     if means.empty:
         return "No model with trained weights was measured on two datasets"
     if len(means) > 1:
-        # Deep networks move farther: datasets are compared by the same architectures alone.
+        # Deep networks move farther, and weights differ: the same ones compare datasets.
         means = dataset_summary(_on_all(deviations, measure))
         if means.empty:
             return (
-                f"No architecture was measured on all datasets, so that none is nearer to"
-                f" {deviations['reference'].iloc[0]} than another"
+                f"No architecture was measured on all datasets with the same weights, so that none"
+                f" is nearer to {deviations['reference'].iloc[0]} than another"
             )
     means = means.sort_values(measure)
     first, last = means.iloc[0], means.iloc[-1]
@@ -181,10 +184,11 @@ def _counted(deviations: pd.DataFrame, *, untrained: bool) -> pd.DataFrame:
 
 
 def _on_all(deviations: pd.DataFrame, measure: Measure) -> pd.DataFrame:
-    """Return the rows of architectures that have a deviation on every dataset of any."""
+    """Return the rows of weights that have a deviation on every dataset of any."""
     counts = _counted(deviations, untrained=bool(deviations.attrs.get("untrained")))
     known = counts[counts[measure].notna()]
-    datasets = known.groupby(["source", "architecture"])["dataset"].transform("nunique")
+    weights = known.groupby(["source", "architecture", "checkpoint"])
+    datasets = weights["dataset"].transform("nunique")
     return known[datasets == known["dataset"].nunique()]
 
 
@@ -215,7 +219,7 @@ def _rows(signatures: pd.DataFrame, reference: str) -> Iterator[Row]:
             continue
         for _, sites in sorted(by_dataset.items()):
             first = sites.iloc[0]
-            names = ("source", "architecture", "checkpoint", "family")
+            names = ("run_id", "source", "architecture", "checkpoint", "family")
             basics = {"model": first["architecture"], **{name: first[name] for name in names}}
             basics["dataset"] = measured_on(first)
             basics["reference"] = measured_on(origin.iloc[0])

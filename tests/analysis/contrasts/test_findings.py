@@ -62,6 +62,24 @@ def test_datasets_are_ranked_by_architectures_that_were_measured_on_all() -> Non
     assert "No architecture was measured on all" in datasets_finding(dataset_deviations(apart, "r"))
 
 
+def test_datasets_are_ranked_by_weights_that_were_measured_on_all() -> None:
+    apart = [
+        run.assign(checkpoint=f"file:/private/{weights}.pth", run_id=run["run_id"] + weights)
+        for weights, moves in (("one", {"A": 0.01}), ("two", {"B": 0.2}))
+        for run in on_datasets("net", 6, **moves)
+    ]
+    table = dataset_deviations(signatures(*apart), "r")
+    assert "No architecture was measured on all" in datasets_finding(table)
+    # Names hold no path, and the run is that on the dataset.
+    assert dict(zip(table["run_id"], table["model"], strict=True)) == {
+        "netAone": "net@one",
+        "netBtwo": "net@two",
+    }
+    three = [run.assign(checkpoint="three") for run in on_datasets("net", 6, A=0.05, B=0.03)]
+    every = dataset_deviations(signatures(*apart, *three), "r")
+    assert "least on B (0.07) and most on A (0.12;" in datasets_finding(every, "euclidean")
+
+
 def test_a_residual_contrast_counts_the_networks_that_are_tested() -> None:
     """Untrained networks differ the other way, and are the more."""
     runs = [
