@@ -96,6 +96,8 @@ class Answer:
     #: from: those of signatures are read, and those that the view has are selected.
     view: ClassVar[str] = "signatures"
     source: ClassVar[Sequence[str]] = CURVE
+    #: Whether it is computed from scores that no other answer counts, too.
+    every_score: ClassVar[bool] = False
     #: Settings of whose values it never brings several together, whatever runs it is about.
     apart: ClassVar[Sequence[str]] = ()
     #: Whether it is about random weights too, which no other answer counts unasked.

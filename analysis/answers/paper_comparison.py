@@ -39,6 +39,7 @@ class _PaperComparison(Answer):
     source = (*CURVE, *PAPER_METRICS)
     found_by = "analysis.paper.compare:paper_finding"
     needed = "difference"
+    every_score = True
     apart = ("dataset", "pooling")
     #: Which of the paper's tables and figures.
     tables_of_paper: ClassVar[Sequence[str]] = tuple(_PRINTED)

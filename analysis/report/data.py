@@ -17,6 +17,7 @@ from analysis.data.selected_runs import SelectedRuns
 from analysis.report.elements import PageTable, page_table
 from analysis.text import missing
 from catalog.store.schema import quoted_name, quoted_text
+from catalog.store.views import scores_that_count
 
 #: Columns that hold the label of a model.
 _MODELS = ("model", "other_model", "nearest_model", "residual", "plain", "name")
@@ -113,7 +114,11 @@ def slug(text: str) -> str:
 
 
 def statement(
-    run_ids: Iterable[str], columns: Sequence[str] = ("*",), view: str = "signatures"
+    run_ids: Iterable[str],
+    columns: Sequence[str] = ("*",),
+    view: str = "signatures",
+    *,
+    every_score: bool = False,
 ) -> str:
     """Return the SQL that gives these columns of these runs: of each site, or of ``runs``."""
     quoted = list(map(quoted_text, run_ids))
@@ -121,7 +126,11 @@ def statement(
     stored = [each for each in columns if each not in NAMES]
     lines = [", ".join(quoted[start : start + 6]) for start in range(0, len(quoted), 6)]
     inside = ",\n  ".join(lines) or "''"
-    order = "architecture, run_id" + (", site" if view == "signatures" else "")
+    of_sites = view == "signatures"
+    order = "architecture, run_id" + (", site" if of_sites else "")
     names = [each if each == "*" else quoted_name(each) for each in stored]
-    head = f"SELECT {', '.join(names)}\nFROM {view}"
+    # As a selection reads them: what is shown is without the scores that are left out.
+    counted = of_sites and not every_score
+    head = f"SELECT {', '.join(names)}\nFROM "
+    head += f"(SELECT {scores_that_count()}\nFROM signatures)" if counted else view
     return f"{head}\nWHERE run_id IN (\n  {inside})\nORDER BY {order}\n"

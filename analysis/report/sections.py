@@ -74,5 +74,6 @@ def section_of(material: ReportMaterial, name: str, title: str, asked: Sequence[
 def _exhibits(material: ReportMaterial, answer: Answer) -> Iterator[Exhibit]:
     for drawing in answer.drawings():
         run_ids = drawing.run_ids or material.sites(("run_id",))["run_id"].unique()
-        sql = statement(run_ids, answer.source, answer.view)
+        every = answer.every_score
+        sql = statement(run_ids, answer.source, answer.view, every_score=every)
         yield Exhibit(slug(drawing.name), drawing.chart, drawing.rows, sql)

@@ -12,7 +12,9 @@ from analysis.data.provenance import provenance_of, provenance_of_run
 from analysis.report.data import ReportMaterial
 from analysis.report.model_page import model_pages, model_values
 from analysis.text import NOTHING
+from catalog.open_home import open_home
 from catalog.store import projection
+from catalog.store.reader import query
 from catalog.store.records import NetworkRecord
 from catalog.store.writer import Writer
 from survey.network_measures.base import NetworkScore
@@ -47,6 +49,16 @@ def test_flags_are_explained_where_a_site_bears_them(tmp_path: Path) -> None:
     assert plain.values["problems"] == {}
     names = {column.name for column in plain.values["tables"]["Site by site"].columns}
     assert "flags" not in names
+
+
+def test_the_statement_of_a_signature_leaves_out_what_its_figure_does(tmp_path: Path) -> None:
+    with Builder(tmp_path) as store:
+        store("flagged", [0.4, 0.5, 0.6], {"flags": [("ridge",), (), ()]})
+    (page,) = model_pages(ReportMaterial(tmp_path))
+    (exhibit,) = page.exhibits
+    given = query(open_home(tmp_path, create=False), exhibit.sql)["affinity"].to_pylist()
+    assert given == [None, 0.5, 0.6]
+    assert exhibit.rows()["affinity"].isna().tolist() == [True, False, False]
 
 
 def test_measures_of_the_network_are_listed_with_values_or_reasons(tmp_path: Path) -> None:

@@ -258,10 +258,15 @@ def test_a_statement_gives_what_the_page_says_of_accuracies(home: Path, written:
 
 
 def test_a_statement_may_name_columns_as_words_of_sql() -> None:
-    columns = 'run_id VARCHAR, architecture VARCHAR, site INTEGER, "all" DOUBLE'
+    scores = ("affinity", "affinity_std", "affinity_se", "affinity_plain")
+    columns = 'run_id VARCHAR, architecture VARCHAR, site INTEGER, "all" DOUBLE, flags VARCHAR[]'
+    columns += "".join(f", {name} DOUBLE" for name in scores)
     with duckdb.connect() as connection:
         connection.execute(f"CREATE TABLE signatures ({columns})")
-        connection.execute("INSERT INTO signatures VALUES ('r1', 'net', 0, 0.5)")
+        values = "'r1', 'net', 0, 0.5"
+        connection.execute(
+            f'INSERT INTO signatures (run_id, architecture, site, "all") VALUES ({values})'
+        )
         assert connection.execute(sql_of(["r1"], ("site", "all"))).fetchall() == [(0, 0.5)]
 
 
