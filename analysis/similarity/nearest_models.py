@@ -33,7 +33,7 @@ class NearestModels:
     """Distances, families and architectures of a matrix, by place."""
 
     values: Floats
-    #: ``run_id``, ``model``, ``architecture`` and ``family`` of each.
+    #: ``run_id``, ``model``, ``source``, ``architecture`` and ``family`` of each.
     names: list[dict[Hashable, object]]
     #: Equal for equal ones, -1 where not known.
     families: Integers
@@ -52,7 +52,7 @@ class NearestModels:
         pairs = pd.MultiIndex.from_frame(runs[["source", "architecture"]])
         return cls(
             matrix.values,
-            runs[["run_id", "model", "architecture", "family"]].to_dict("records"),
+            runs[["run_id", "model", "source", "architecture", "family"]].to_dict("records"),
             pd.factorize(runs["family"])[0],
             np.where(known, pd.factorize(pairs)[0], -1 - np.arange(len(runs))),
             trained(runs["checkpoint"].astype("str")).to_numpy(bool) | untrained,

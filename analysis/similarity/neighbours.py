@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from analysis.similarity.distances import DistanceMatrix
 from analysis.similarity.nearest_models import NearestModels, Row, neighbour_table, require_number
-from analysis.text import number
+from analysis.text import listed, missing, number
 from survey.text import counted
 
 _NEIGHBOURS = (
-    *("run_id", "model", "architecture", "family", "rank"),
-    *("other_run_id", "other_model", "other_architecture", "other_family", "distance"),
+    *("run_id", "model", "source", "architecture", "family", "rank", "other_run_id"),
+    *("other_model", "other_source", "other_architecture", "other_family", "distance"),
 )
 
 
@@ -33,10 +34,10 @@ def neighbours(matrix: DistanceMatrix, model: str | None = None, number: int = 5
     Returns
     -------
     pandas.DataFrame
-        One row a model and neighbour, the nearest first: ``run_id``, ``model``, ``architecture``,
-        ``family``, ``rank`` (from 1), ``other_run_id``, ``other_model``, ``other_architecture``,
-        ``other_family``, ``distance``. Those equally far are in the order of the matrix. No rows
-        for one model.
+        One row a model and neighbour, the nearest first: ``run_id``, ``model``, ``source``,
+        ``architecture``, ``family``, ``rank`` (from 1), ``other_run_id``, ``other_model``,
+        ``other_source``, ``other_architecture``, ``other_family``, ``distance``. Those equally far
+        are in the order of the matrix. No rows for one model.
 
     Raises
     ------
@@ -63,28 +64,43 @@ def neighbours_finding(table: pd.DataFrame) -> str:
     nearest = table[table["rank"] == 1]
     if nearest.empty:
         return "There is no other model to be near to"
-    known = nearest[nearest["family"].notna() & nearest["other_family"].notna()]
-    same = known["architecture"] == known["other_architecture"]
-    if len(nearest) > 1:
-        # Neither a family of one architecture nor other weights of one tell of a family.
-        several = known.groupby("family")["architecture"].transform("nunique") > 1
-        known = known[several & ~same]
-    kin = known["family"] == known["other_family"]
+    same = _networks(nearest) == _networks(nearest, "other_")
     if len(nearest) == 1:
-        row = nearest.iloc[0]
-        relation = "of its family" if kin.any() else "not of its family"
-        return (
-            f"{row['model']} is nearest to {row['other_model']} ({number(row['distance'])}),"
-            f" {'of its architecture' if same.any() else relation}"
-        )
-    weights = counted(int(same.sum()), "model")
+        return _nearest_of_one(nearest.iloc[0], same=bool(same.any()))
+    several = _networks(nearest).groupby(nearest["family"]).transform("nunique") > 1
+    # Neither a family of one architecture nor another run of one tells of a family.
+    judged, unknown = several & ~same, nearest["other_family"].isna()
+    known = nearest[judged & ~unknown]
+    runs, models = (counted(int(each.sum()), "model") for each in (same, judged & unknown))
     if known.empty and same.any():
-        return f"The nearest neighbour of {weights} is other weights of the same architecture"
+        return f"The nearest neighbour of {runs} is another run of the same architecture"
+    if known.empty and judged.any():
+        return f"No family is known of the nearest neighbours of {models}"
     if known.empty:
         return f"No family has two architectures among the {len(nearest)} models"
-    models = f"{counted(len(known), 'model')} whose family has several architectures"
-    apart = f"; of {weights} more it is the same architecture" if same.any() else ""
-    return f"The nearest neighbour is of the same family in {int(kin.sum())} of {models}{apart}"
+    kin = int((known["family"] == known["other_family"]).sum())
+    several_of = f"{counted(len(known), 'model')} whose family has several architectures"
+    apart = f"; of {runs} more it is another run of the architecture" if same.any() else ""
+    apart += f"; of {models} more its family is not known" if (judged & unknown).any() else ""
+    return f"The nearest neighbour is of the same family in {kin} of {several_of}{apart}"
+
+
+def _networks(table: pd.DataFrame, prefix: str = "") -> pd.Series[str]:
+    """Return source and architecture of each row's model, or of its neighbour."""
+    return table[f"{prefix}source"] + ":" + table[f"{prefix}architecture"]
+
+
+def _nearest_of_one(row: pd.Series[Any], *, same: bool) -> str:
+    """Return which model is nearest to one, and how they are related."""
+    unknown = [row[f"{each}model"] for each in ("", "other_") if missing(row[f"{each}family"])]
+    if same:
+        relation = ", another run of its architecture"
+    elif unknown:
+        relation = f"; the family of {listed(unknown)} is not known"
+    else:
+        relation = f", {'' if row['family'] == row['other_family'] else 'not '}of its family"
+    distance = number(row["distance"])
+    return f"{row['model']} is nearest to {row['other_model']} ({distance}){relation}"
 
 
 def _nearest_rows(models: NearestModels, place: int, number: int) -> Iterator[Row]:

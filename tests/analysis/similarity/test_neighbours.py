@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from analysis.similarity.distances import distance_matrix
 from analysis.similarity.family_predictions import family_predictions, predictions_finding
-from analysis.similarity.neighbours import neighbours
+from analysis.similarity.neighbours import neighbours, neighbours_finding
 from analysis.similarity.novelty import novelty
 from survey.errors import SettingsError, UnknownName
 from tests.analysis.similarity.made_curves import frame, matrix, placed
@@ -44,6 +44,39 @@ def test_neighbours_of_one_model() -> None:
         neighbours(made, "z")
     with pytest.raises(SettingsError, match="0 neighbours"):
         neighbours(made, number=0)
+
+
+def test_the_finding_of_one_model_is_of_what_is_known() -> None:
+    def finding(*values: dict[str, Any]) -> str:
+        columns = {
+            name: {model: each.get(name) for model, each in zip("xy", values, strict=True)}
+            for name in a
+        }
+        return neighbours_finding(neighbours(placed({"x": 0.1, "y": 0.2}, **columns), "x"))
+
+    a: dict[str, Any] = {"source": "one", "architecture": "a", "family": "F"}
+    b = {**a, "architecture": "b", "family": "G"}
+    assert finding(a, a).endswith("another run of its architecture")
+    assert finding(a, b).endswith(", not of its family")
+    assert finding(a, b | {"family": "F"}).endswith(", of its family")
+    assert finding(a, b | {"family": None}).endswith("the family of y is not known")
+    assert finding(a | {"family": None}, b).endswith("the family of x is not known")
+    # Equal names of two sources are two architectures; one of unknown family is one all the same.
+    assert finding(a, a | {"source": "other"}).endswith(", of its family")
+    nameless = a | {"family": None}
+    assert finding(nameless, nameless).endswith("another run of its architecture")
+
+
+def test_the_finding_of_many_models_counts_what_tells_of_a_family() -> None:
+    near = {"p": 0.1, "q": 0.11, "r": 0.5, "s": 0.51, "t": 0.9, "u": 0.92}
+    nets = {"p": "n", "q": "n", "r": "n", "s": "m", "t": "k", "u": "j"}
+    sources = dict.fromkeys(near, "one") | {"r": "two"}
+    families = dict.fromkeys(near, "F") | {"u": None}
+    made = placed(near, family=families, architecture=nets, source=sources)
+    shown = neighbours_finding(neighbours(made, number=1))
+    assert "in 2 of 2 models" in shown
+    assert "of 2 models more it is another run" in shown
+    assert "of 1 model more its family is not known" in shown
 
 
 def test_equally_near_models_come_in_the_order_of_the_matrix() -> None:
