@@ -22,6 +22,7 @@ from catalog.tags import RunLabels
 from jobs.run import run_survey
 from jobs.runners.local import LocalRunner
 from jobs.scan.reporter import Reporter
+from tests.analysis.homes import Builder
 from tests.jobs.jobs import ON_CPU, declared
 from tests.style.repository import ROOT
 
@@ -79,6 +80,33 @@ def test_a_query_has_an_answer(sql: str, ask: Callable[[str], pd.DataFrame]) -> 
     if "FROM failures" not in sql:
         assert len(answer)
         assert not list(answer.columns[answer.isna().all()])
+
+
+def test_no_query_mixes_datasets_or_poolings(tmp_path: Path) -> None:
+    """Trained networks are 0.1 above random ones, residual ones 0.2 above plain ones."""
+    settings = [("d", "mean"), ("d", "pre"), ("e", "mean"), ("e", "pre")]
+    nets = {("digits_vgg7", "bundled"): 0.2, ("digits_vgg7", "init:0"): 0.1}
+    nets |= {("digits_resnet14", "bundled"): 0.5, ("digits_plain14", "bundled"): 0.3}
+    scores = []
+    with Builder(tmp_path) as store:
+        for (architecture, checkpoint), score in nets.items():
+            for place, (dataset, pooling) in enumerate(settings):
+                scores.append(round(score + place / 1000, 3))
+                names = {"architecture": architecture, "checkpoint": checkpoint}
+                names |= {"dataset": dataset, "pooling": pooling, "source": "small"}
+                store(f"{architecture}-{checkpoint}-{place}", [scores[-1]] * 2, **names)
+    with reading(open_home(tmp_path, create=False)) as connection:
+        answers = {
+            number: result_of(connection, QUERIES[number - 1]).to_arrow_table().to_pandas()
+            for number in (3, 6, 7, 10, 11, 13, 16)
+        }
+    assert answers[3].iloc[0, 1:].astype(float).round(3).sort_values().tolist() == sorted(scores)
+    assert answers[6]["change"].tolist() == pytest.approx([0.1] * 8)
+    twins = answers[7]["residual"] - answers[7]["plain"]
+    assert twins.tolist() == pytest.approx([0.2] * 8)
+    for number in (10, 11, 16):
+        assert set(answers[number]["affinity"].astype(float).round(3)) == set(scores)
+    assert len(answers[13]) == len(scores)
 
 
 def test_sql_holds_what_the_frames_hold(home: Home, ask: Callable[[str], pd.DataFrame]) -> None:
