@@ -42,7 +42,10 @@ CARRIED = (
 )
 
 #: Those that count all runs, and do not hold of a part of them.
-_COUNTS = ("runs", "runs_hash", "left_out", "marked", "enough_images", "untrained_left_out")
+_COUNTS = (
+    *("rows", "runs", "runs_hash", "left_out", "marked", "enough_images"),
+    "untrained_left_out",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis.contrasts.training_shift import SETTING, training_finding, training_shift
 from analysis.data.model_names import measured_on, trained
+from analysis.data.provenance import narrowed
 from analysis.figures.figure import Figure, figure, first_of, head, side_by_side
 from analysis.figures.marks.depth_axis import depth_choice, depths, over_depth
 from analysis.figures.marks.hollow_marks import hollow_note
@@ -19,6 +20,9 @@ COLUMNS, WIDTH, HEIGHT = 3, 250, 170
 
 #: Most panels.
 MOST = 24
+
+#: Which runs of a selection are shown.
+_BOTH = "architectures with initial and trained weights"
 
 STATES = ("initial", "trained")
 
@@ -66,7 +70,7 @@ def training_chart(signatures: pd.DataFrame) -> Figure:
         note="A line a checkpoint, a gap where a site has no score."
         + hollow_note(shown)
         + left_out,
-        source=signatures[signatures["run_id"].isin(rows["run_id"])] if panels else signatures,
+        source=narrowed(signatures[signatures["run_id"].isin(rows["run_id"])], _BOTH),
         width=max(520, min(len(panels), COLUMNS) * (WIDTH + 55)),
         params=[depth_choice(shown)],
     )

@@ -18,6 +18,7 @@ from analysis.data.selection import Selection
 from analysis.report.data import ReportMaterial
 from analysis.report.pages import missing_section, overview_page
 from analysis.report.sections import section
+from tests.analysis.figures.drawn import words
 from tests.analysis.homes import Builder
 
 TRAINED, RANDOM = 5, 7
@@ -45,6 +46,11 @@ def test_training_compares_with_them_and_drift_with_every_run(home: Path) -> Non
     assert provenance_of(rows).runs == TRAINED + RANDOM
     assert (rows["level"] != "all").sum() == TRAINED
     assert len(drift(home).rows) == TRAINED + RANDOM
+
+
+def test_the_caption_of_training_counts_the_runs_that_are_shown(home: Path) -> None:
+    (drawing,) = TrainingShift(Material(home)).drawings()
+    assert f"; {2 * TRAINED} runs (" in words(drawing.chart())
 
 
 def test_a_glob_that_names_them_asks_for_them(home: Path) -> None:

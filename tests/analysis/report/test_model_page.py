@@ -19,6 +19,7 @@ from catalog.store.records import NetworkRecord
 from catalog.store.writer import Writer
 from survey.network_measures.base import NetworkScore
 from survey.results import FLAGS
+from tests.analysis.figures.drawn import words
 from tests.analysis.homes import Builder
 
 NAN = float("nan")
@@ -59,6 +60,8 @@ def test_the_statement_of_a_signature_leaves_out_what_its_figure_does(tmp_path: 
     given = query(open_home(tmp_path, create=False), exhibit.sql)["affinity"].to_pylist()
     assert given == [None, 0.5, 0.6]
     assert exhibit.rows()["affinity"].isna().tolist() == [True, False, False]
+    # The only run is all of the selection, and its caption says what is left out all the same.
+    assert "left out: 1 ridge" in words(exhibit.chart())
 
 
 def test_measures_of_the_network_are_listed_with_values_or_reasons(tmp_path: Path) -> None:
