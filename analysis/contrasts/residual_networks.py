@@ -194,19 +194,20 @@ def residual_finding(contrast: pd.DataFrame) -> str:
     """
     one, untrained = contrast[contrast["level"] != ALL], contrast.attrs.get("untrained", False)
     known = one[one["cliffs_delta"].notna() & (untrained | trained(one["checkpoint"]))]
-    network = "network" if untrained else "trained network"
+    datasets, network = known["dataset"].nunique(), "network" if untrained else "trained network"
     if known.empty:
         return f"No {network} has sites with a score both after a shortcut and elsewhere"
     networks = known.groupby(["dataset", "architecture"])[["difference", "cliffs_delta"]].mean()
     effect = networks["cliffs_delta"]
     size = span(effect.min(), effect.max())
+    many = (f"comparisons, of {network}s on {datasets} datasets",) if datasets > 1 else ()
     size += f", median {number(effect.median())}" if effect.nunique() > 1 else ""
     every = _compared(contrast)
     tested = (corrected_p(every) <= SIGNIFICANT).any()
     lead = "" if tested else "No difference beyond chance; "
     return (
         f"{lead}{'S' if tested else 's'}ites after the shortcut are closer to affine in"
-        f" {int((networks['difference'] > 0).sum())} of {counted(len(networks), network)}:"
+        f" {int((networks['difference'] > 0).sum())} of {counted(len(networks), network, *many)}:"
         f" Cliff's delta {size} ({over_networks(every)})"
     )
 

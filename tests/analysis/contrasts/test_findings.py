@@ -98,6 +98,19 @@ def test_a_residual_contrast_counts_the_networks_that_are_tested() -> None:
     assert "7 networks)" in both
 
 
+def test_a_network_on_two_datasets_is_one_network_of_two_comparisons() -> None:
+    runs = [
+        signature(f"{name}{dataset}", [0.5, 0.6] * 3, architecture=name, family="ResNet",
+                  repeat=[1, 2] * 3, dataset=dataset)
+        for name in "ab"
+        for dataset in "de"
+    ]  # fmt: skip
+    sentence = residual_finding(residual_contrast(signatures(*runs)))
+    assert "4 of 4 comparisons, of trained networks on 2 datasets" in sentence
+    one = residual_finding(residual_contrast(signatures(*runs[::2])))
+    assert "2 of 2 trained networks" in one
+
+
 def drift(*verdicts: str, differences: tuple[float | None, ...] = ()) -> str:
     """Return the finding on sites with these verdicts, of one pair of runs."""
     rows = pd.DataFrame({"verdict": verdicts}).reindex(columns=list(COLUMNS))
