@@ -19,19 +19,16 @@ from analysis.data.network_measures import in_declared_order
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import MODELS, require_choice, require_columns
 from analysis.relations.accuracy_predictors import known_accuracies, statistics
+from analysis.relations.held_constant import alike, held_constant
 from analysis.statistics.p_values import SIGNIFICANT, corrected
 from analysis.statistics.partial_correlation import partial_correlation
-from analysis.statistics.pearson import LEAST_SITES, constant
+from analysis.statistics.pearson import LEAST_SITES
 from analysis.statistics.permutations import require_permutations
 from analysis.text import chance, missing, number, spaced
 from survey.text import counted
 
 #: What a measure is correlated with: statistics of the signature, and top-1 accuracy.
 TARGETS = ("mean", "min", "std", "top-1")
-
-#: What a measure must add to: logarithms of the layers with weights on the longest path and of the
-#: median site's channels, and the mean over sites of the share of outputs near zero.
-GIVEN = ("depth", "width", "sparsity")
 
 #: The call that returns measures, for hints.
 MEASURES = "analysis.measure_scores(home)"
@@ -83,13 +80,14 @@ def measure_correlations(
     pandas.DataFrame
         Two rows a dataset, measure and target: ``dataset`` (with the pooling unless that is mean),
         ``measure``, ``target`` (one of ``TARGETS``), ``given`` (empty, or the variables of
-        ``GIVEN`` that are known and differ), ``n`` (points: architectures, each the mean over
-        its checkpoints that have all of these), ``families``, ``pearson`` (given the others, of the
-        residuals of least-squares fits on them), ``low`` and ``high`` (Fisher's 95 % interval,
-        which takes architectures for independent), ``spearman`` (the same of ranks), ``p``
-        (two-sided, by permutation of families and of architectures within each; see
+        ``GIVEN`` that differ and that enough architectures have), ``n`` (points: architectures,
+        each the mean over its checkpoints that have all of these), ``families``, ``pearson`` (given
+        the others, of the residuals of least-squares fits on them), ``low`` and ``high`` (Fisher's
+        95 % interval, which takes architectures for independent), ``spearman`` (the same of ranks),
+        ``p`` (two-sided, by permutation of families and of architectures within each; see
         ``analysis.statistics.clustered_permutations``), ``p_corrected`` (Holm's, over the table)
-        and ``q`` (the false discovery rate), and ``reason`` (why something is blank).
+        and ``q`` (the false discovery rate), and ``reason`` (why something is blank, or not held
+        constant).
 
     Raises
     ------
@@ -122,7 +120,8 @@ def measured_runs(
     -------
     pandas.DataFrame
         One row a run that has any measure: ``dataset``, ``source``, ``architecture``, ``model``,
-        ``family`` (the architecture where none is known), each measure, ``TARGETS`` and ``GIVEN``.
+        ``family`` (the architecture where none is known), each measure, ``TARGETS``, and ``GIVEN``
+        of ``analysis.relations.held_constant``.
     """
     require_columns(signatures, NEEDED_OF_SITES)
     require_columns(models, NEEDED_OF_MODELS, MODELS)
@@ -255,19 +254,17 @@ def _rows(
 ) -> Iterator[Row]:
     """Yield the plain correlation, and the one given what is known of depth, width, sparsity."""
     pairs = members.dropna(subset=[measure, target])
-    given = [name for name in GIVEN if pairs[name].notna().any() and not _alike(pairs[name])]
-    for others in ((), tuple(given)) if given else ((),):
+    given, few = held_constant(pairs)
+    for others in ((), given) if given else ((),):
         rows = points(pairs, (measure, target, *others))
+        result = _correlation(rows, measure, target, others, permutations, seed)
         yield {
             "given": ", ".join(others),
             "n": len(rows),
             "families": rows["family"].nunique(),
-            **_correlation(rows, measure, target, others, permutations, seed),
+            **result,
+            "reason": result["reason"] or (few if others else ""),
         }
-
-
-def _alike(values: pd.Series[float]) -> bool:
-    return constant(np.asarray(values.dropna(), float))
 
 
 def _correlation(
@@ -283,7 +280,7 @@ def _correlation(
         counts = counted(len(rows), "architecture")
         return {"reason": f"{counts}, at least {least} are needed"}
     for name in (measure, target):
-        if _alike(rows[name]):
+        if alike(rows[name]):
             return {"reason": f"{spaced(name)} does not vary over the architectures"}
     x, y, given = (rows[name].to_numpy(float) for name in (measure, target, list(others)))
     result = partial_correlation(x, y, given, rows["family"].to_numpy(), permutations, seed)

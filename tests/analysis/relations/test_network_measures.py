@@ -11,8 +11,8 @@ import pytest
 
 from analysis.data.provenance import provenance_of
 from analysis.figures import measure_chart, measure_rows
+from analysis.relations.held_constant import GIVEN
 from analysis.relations.network_measures import (
-    GIVEN,
     TARGETS,
     measure_correlations,
     measured_runs,
@@ -104,6 +104,31 @@ def test_a_measure_of_what_accuracy_has_of_its_own_keeps_its_correlation(
     assert first.startswith("Path length and top-1 accuracy correlate most, by 0.81")
     assert second.startswith("given depth, width, sparsity it is -0.01")
     assert third.startswith("given these, new and top-1 accuracy correlate most, by 0.9")
+
+
+def test_what_few_architectures_have_is_not_held_constant(zoo: Zoo) -> None:
+    few = zoo.signatures["run_id"].isin([f"m{number:02}" for number in range(9)])
+    sites = zoo.signatures.assign(sparsity_after=zoo.signatures["sparsity_after"].where(few))
+    table = measure_correlations(sites, zoo.models, zoo.measures, permutations=99)
+    beside = at(table, "new", "top-1", given=True)
+    assert (beside["given"], beside["n"]) == ("depth, width", COUNT)
+    assert beside["pearson"] > 0.8
+    assert "sparsity" in beside["reason"]
+    # What nearly all have is held constant, over those that have it.
+    most = zoo.signatures["sparsity_after"].where(zoo.signatures["run_id"] != "m00")
+    sites = zoo.signatures.assign(sparsity_after=most)
+    table = measure_correlations(sites, zoo.models, zoo.measures, permutations=99)
+    beside = at(table, "new", "top-1", given=True)
+    assert (beside["given"], beside["n"]) == (", ".join(GIVEN), COUNT - 1)
+    # Half of few architectures would be too few for a coefficient.
+    eight = {f"m{number:02}" for number in range(8)}
+    half = sites["sparsity_after"].where(sites["run_id"].isin({f"m{n:02}" for n in range(6)}))
+    frames = (
+        frame[frame["run_id"].isin(eight)]
+        for frame in (sites.assign(sparsity_after=half), zoo.models, zoo.measures)
+    )
+    beside = at(measure_correlations(*frames, permutations=99), "new", "top-1", given=True)
+    assert (beside["given"], beside["n"]) == ("depth, width", 8)
 
 
 def test_signatures_that_know_nothing_of_measures_stay_unrelated(table: pd.DataFrame) -> None:
