@@ -196,7 +196,11 @@ def residual_finding(contrast: pd.DataFrame) -> str:
     known = one[one["cliffs_delta"].notna() & (untrained | trained(one["checkpoint"]))]
     datasets, network = known["dataset"].nunique(), "network" if untrained else "trained network"
     if known.empty:
-        return f"No {network} has sites with a score both after a shortcut and elsewhere"
+        families = ", ".join(POST_ACTIVATION)
+        return (
+            f"No {network} of a family that activates after its shortcuts ({families}) has sites"
+            " with a score both there and elsewhere"
+        )
     networks = known.groupby(["dataset", "architecture"])[["difference", "cliffs_delta"]].mean()
     effect = networks["cliffs_delta"]
     size = span(effect.min(), effect.max())
