@@ -1,4 +1,4 @@
-"""Standard error that nobody reads any more, such as after ``2> >(head -1)``."""
+"""Standard error that cannot be written any more: its reader has gone, or its disk is full."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def discard_standard_error() -> None:
 
 
 class ErrorConsole(Console):
-    """A console on standard error, which goes on in silence once nobody reads it.
+    """A console on standard error, which goes on in silence once that cannot be written.
 
-    What it shows is beside the work: that must not end with its reader.
+    What it shows is beside the work: that must not end with its reader, terminal or disk.
     """
 
     def __init__(self) -> None:
@@ -28,3 +28,10 @@ class ErrorConsole(Console):
         """Go on in silence."""
         self.quiet = True
         discard_standard_error()
+
+    def _check_buffer(self) -> None:
+        # The library expects no other error than that of a pipe.
+        try:
+            super()._check_buffer()
+        except OSError:
+            self.on_broken_pipe()

@@ -31,7 +31,7 @@ def say(*lines: str, err: bool = True) -> None:
 def _echo(line: str, *, err: bool) -> None:
     try:
         typer.echo(line, err=err)
-    except BrokenPipeError:
+    except OSError:
         if not err:
             raise
         from jobs.unread_stream import discard_standard_error

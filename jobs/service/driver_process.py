@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
@@ -66,7 +67,9 @@ class DriverProcess:
                 end = f"ended with exit code {process.exitcode}"
             if time.monotonic() - began > LONGEST_PAUSE:
                 pause = FIRST_PAUSE
-            self._settings.say(f"the driver {end}; it is started again in {pause:g} s")
+            # Whether or not anybody can be informed, the next driver is started.
+            with suppress(Exception):
+                self._settings.say(f"the driver {end}; it is started again in {pause:g} s")
             if wait([self._over], pause):
                 return
             pause = min(LONGEST_PAUSE, 2 * pause)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import errno
 import io
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +74,29 @@ def test_a_logged_name_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     make_streams_safe()
     handler.handle(logging.LogRecord("a", logging.WARNING, "", 0, "%s", ("\x1b[31m",), None))
     assert stream.getvalue() == "\\x1b[31m\n"
+
+
+class _FullDisk(io.FileIO):
+    def write(self, _: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("bars", [False, True])
+def test_a_standard_error_that_cannot_be_written_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bars: bool
+) -> None:
+    with io.TextIOWrapper(_FullDisk(tmp_path / "log", "w"), write_through=True) as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setenv("FORCE_COLOR", "1" if bars else "")
+        file = RemoteFile(name="a", url="https://example.org/a")
+        for _ in range(2):
+            say("a")
+            complain("a", "b")
+            with progress_reporter() as reporter:
+                reporter.fetching(file, 10**6, 2 * 10**6)
+                reporter.warned("a")
+        # What still writes to the file, such as another library, ends nothing either.
+        assert os.path.samestat(os.fstat(stream.fileno()), Path(os.devnull).stat())
 
 
 def test_commands_write_through_one_door() -> None:

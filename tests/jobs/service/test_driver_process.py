@@ -68,10 +68,14 @@ def test_a_driver_that_cannot_be_started_is_tried_again(
     def refuse(_: object) -> None:
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
+    def put_and_fail(line: str) -> None:
+        lines.put(line)
+        raise OSError(errno.EIO, "Input/output error")
+
     lines = queue.Queue[str]()
     monkeypatch.setattr(driver_process, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(SpawnProcess, "start", refuse)
-    settings = DriverSettings(Home(tmp_path), LocalRunner, lines.put)
+    settings = DriverSettings(Home(tmp_path), LocalRunner, put_and_fail)
     with driver_process.DriverProcess(drive, settings):
         shown = [lines.get(timeout=PATIENCE_SECONDS) for _ in range(3)]
     assert all("temporarily unavailable" in line for line in shown)
