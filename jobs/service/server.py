@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import resource
+import signal
 import socket
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from catalog.registry.registry import Registry
 from catalog.registry.tokens import is_usable
@@ -19,6 +24,9 @@ from survey.errors import SettingsError
 
 #: Connections that wait to be accepted.
 _WAITING_CLIENTS = 1024
+
+#: Seconds in which the whole head of a request has to come.
+HEAD_SECONDS = 30.0
 
 
 def serve(
@@ -41,20 +49,9 @@ def serve(
         If the address cannot be had, or needs tokens and there are none.
     """
     _require_tokens(settings)
+    _allow_most_files()
     with closing(_listening(settings)) as listener:
         app = make_application(settings)
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            lifespan="on",
-            backlog=_WAITING_CLIENTS,
-            # Whoever sends them could choose the address that wrong tokens are counted for.
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=settings.stop_seconds,
-            ws="none",
-        )
         app.state.first_copy.begin(settings.home)
         # Beside that copy: whoever asks first would wait for them.
         app.state.renderer.load()
@@ -62,20 +59,92 @@ def serve(
         say(f"listening at {_url(listener)}")
         # It finishes what is under way, and then repeats the signal that stopped it.
         with beside, suppress(KeyboardInterrupt):
-            _Server(config, app).run([listener])
+            _Server(app, settings.stop_seconds).run([listener])
 
 
 class _Server(uvicorn.Server):
     """A server whose streams, which have no end, end once it is told to stop."""
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+    def __init__(self, app: FastAPI, stop_seconds: int) -> None:
+        config = uvicorn.Config(
+            app,
+            http=_PromptProtocol,
+            log_config=None,
+            access_log=False,
+            lifespan="on",
+            # As often a turn it tries to accept, and logs each try that finds no file left.
+            backlog=1,
+            # Whoever sends them could choose the address that wrong tokens are counted for.
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=stop_seconds,
+            ws="none",
+        )
         super().__init__(config)
         self._app = app
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let as many clients wait as before: it set as many as it accepts a turn."""
+        await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(_WAITING_CLIENTS)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGHUP, too, unless that is ignored, as under nohup."""
+        with super().capture_signals():
+            before = signal.getsignal(signal.SIGHUP)
+            here = threading.current_thread() is threading.main_thread()
+            if not here or before is signal.SIG_IGN:
+                yield
+                return
+            signal.signal(signal.SIGHUP, self.handle_exit)
+            try:
+                yield
+            finally:
+                signal.signal(signal.SIGHUP, before)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Tell the streams, then let requests finish."""
         self._app.state.stopping = True
         super().handle_exit(sig, frame)
+
+
+class _PromptProtocol(H11Protocol):
+    """HTTP/1.1 that closes connections on which no whole head of a request comes in time.
+
+    The server's own limit begins only with its first answer, and ends with any byte.
+    """
+
+    _limit: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first head."""
+        super().connection_made(transport)
+        self._limit_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest of a head, if it is not whole."""
+        super().data_received(data)
+        self._limit_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        super().connection_lost(exc)
+        self._lift_limit()
+
+    def _limit_head(self) -> None:
+        # None before the first request, whatever its type says.
+        begun = self.cycle is not None
+        if begun and not self.cycle.response_complete:
+            self._lift_limit()
+        elif self._limit is None:
+            self._limit = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _lift_limit(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
 
 
 def _require_tokens(settings: ServiceSettings) -> None:
@@ -89,6 +158,14 @@ def _require_tokens(settings: ServiceSettings) -> None:
         f"others than this machine reach {settings.host}, and there is no token to let them in",
         hint="`survey token add NAME` makes one; without --host only this machine is answered",
     )
+
+
+def _allow_most_files() -> None:
+    """Let this process and those that it starts open as many files as the system allows."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Some systems allow a process less than they say.
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _listening(settings: ServiceSettings) -> socket.socket:

@@ -1,0 +1,128 @@
+"""Connections: idle ones end, many may wait, and a lack of files is logged now and then."""
+
+from __future__ import annotations
+
+import errno
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from fastapi import FastAPI
+
+from jobs.service import server as module
+from jobs.service.server import _Server
+from tests.style.repository import ROOT
+from tests.waiting import PATIENCE_SECONDS, until
+
+ASKED = b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+@contextmanager
+def serving(app: FastAPI, listener: socket.socket) -> Iterator[tuple[str, int]]:
+    """Serve an application in a thread; give its address."""
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    server = _Server(app, 0)
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    try:
+        until(lambda: server.started)
+        yield listener.getsockname()
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def read_to_end(connection: socket.socket) -> bytes:
+    connection.settimeout(PATIENCE_SECONDS)
+    return b"".join(iter(lambda: connection.recv(4096), b""))
+
+
+@pytest.mark.parametrize("sent", [b"", ASKED[:-2]])
+def test_a_connection_without_a_whole_head_is_closed(
+    monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(module, "HEAD_SECONDS", 0.1)
+    app, closed, entered = FastAPI(), threading.Event(), threading.Event()
+
+    @app.get("/slow")
+    def slow() -> str:
+        entered.set()
+        closed.wait(PATIENCE_SECONDS)
+        return "slow"
+
+    with serving(app, socket.socket()) as address, socket.create_connection(address) as asks:
+        asks.sendall(ASKED.replace(b"Host", b"Connection: close\r\nHost"))
+        entered.wait(PATIENCE_SECONDS)
+        # It comes later than the request that waits, and is over before that.
+        with socket.create_connection(address) as idle:
+            idle.sendall(sent)
+            assert read_to_end(idle) == b""
+        closed.set()
+        assert read_to_end(asks).endswith(b'"slow"')
+
+
+def test_clients_wait_while_the_service_is_busy() -> None:
+    app, clients = FastAPI(), threading.Event()
+
+    @app.get("/slow")
+    async def slow() -> None:
+        entered.set()
+        clients.wait(PATIENCE_SECONDS)
+
+    entered = threading.Event()
+    with serving(app, socket.socket()) as address, ExitStack() as stack:
+        stack.callback(clients.set)
+        asks = stack.enter_context(socket.create_connection(address))
+        asks.sendall(ASKED)
+        entered.wait(PATIENCE_SECONDS)
+        for _ in range(200):
+            stack.enter_context(socket.create_connection(address, timeout=20))
+
+
+class _WithoutFiles(socket.socket):
+    def accept(self) -> tuple[socket.socket, object]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+def test_without_files_each_try_to_accept_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    def tries() -> int:
+        return sum(record.name == "asyncio" for record in caplog.records)
+
+    with serving(FastAPI(), _WithoutFiles()) as address, socket.create_connection(address):
+        until(tries)
+    # One a second; a thousand at once before.
+    assert tries() < 20
+
+
+def test_the_service_opens_as_many_files_as_the_system_allows() -> None:
+    code = "import resource as r; from jobs.service.server import _allow_most_files as a;"
+    code += "print(*r.getrlimit(r.RLIMIT_NOFILE)); a(); print(*r.getrlimit(r.RLIMIT_NOFILE))"
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    shell = ["sh", "-c", 'ulimit -S -n 100 && exec "$0" -c "$1"', sys.executable, code]
+    printed = subprocess.run(shell, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines() == [f"100 {most}", f"{most} {most}"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_signal_stops_the_server_and_then_comes_again(number: signal.Signals) -> None:
+    app, came = FastAPI(), list[int]()
+    before = signal.signal(number, lambda number, _: came.append(number))
+    server = _Server(app, 0)
+    try:
+        with server.capture_signals():
+            signal.raise_signal(number)
+            assert (server.should_exit, app.state.stopping, came) == (True, True, [])
+        assert came == [number]
+        signal.signal(number, signal.SIG_IGN)
+        with _Server(app, 0).capture_signals():
+            ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+            assert ignored == (number == signal.SIGHUP)
+    finally:
+        signal.signal(number, before)
