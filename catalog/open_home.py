@@ -57,6 +57,24 @@ def open_home(path: Path, create: bool, registry_url: str | None = None) -> Home
     return home
 
 
+def reopen_home(home: Home) -> None:
+    """Bring the stores of a home that was opened before up to date, such as a restored one.
+
+    Raises
+    ------
+    StoreError
+        If it has gone, such as to another place: none is made anew there. Otherwise as
+        ``open_home``.
+    """
+    registry = home.registry_address if home.registry_url else home.registry
+    if not registry.is_file():
+        raise StoreError(
+            f"the home {home.path} has gone: there is no {registry.name}",
+            hint="put it back, or start again with its new place as --home",
+        )
+    open_home(home.path, create=True, registry_url=home.registry_url)
+
+
 def _recover(home: Home) -> None:
     """Undo what a loss of power left half-written in the store, where nobody is writing it."""
     if undo_path(home.signatures).exists():

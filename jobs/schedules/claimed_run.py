@@ -119,14 +119,14 @@ class ClaimedRun(Generic[Row]):
     ) -> Ended[Row]:
         """Run the survey, record its outcome, and the events that follow."""
         # Imported only when there is something to run: looking has to be quick.
-        from catalog.open_home import open_home
+        from catalog.open_home import reopen_home
         from jobs.run import run_survey
         from jobs.scan.interruption import interruptions_kept
 
         try:
             with interruptions_kept(), renewed_lease(self._renew, self.pace.beat) as stop:
                 # An older home may lack the tables that events are recorded in.
-                open_home(self.home.path, create=True, registry_url=self.home.registry_url)
+                reopen_home(self.home)
                 watching = cast("Reporter", _WatchingReporter(reporter, stop, self))
                 definition = self.definition()
                 outcome = run_survey(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog.home import Home
+from catalog.open_home import reopen_home
 from catalog.registry.policies import GRACE_SECONDS
 from catalog.registry.registry import Registry
 from catalog.registry.rows import Submission, Tick
@@ -71,9 +72,16 @@ def drive(settings: DriverSettings) -> None:
     """Run what is due and what was submitted, until KeyboardInterrupt.
 
     A home that another driver has is waited for.
+
+    Raises
+    ------
+    StoreError
+        If the home has gone.
     """
     # Options that no runner can follow are refused before anything waits for it.
     settings.make_runner()
+    # Before its lock, which makes the home's folder.
+    reopen_home(settings.home)
     with (
         only_driver(settings.home, settings.say),
         Registry(settings.home) as registry,

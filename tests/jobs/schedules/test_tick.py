@@ -36,6 +36,7 @@ from jobs.schedules.claimed_run import MOST_LOSSES, Pace
 from jobs.schedules.cron import new_entry
 from jobs.schedules.process import is_gone, this_process
 from jobs.schedules.tick import Ran, look, tick
+from survey.errors import StoreError
 from tests.catalog.homes import new_home
 from tests.jobs.jobs import ON_CPU
 
@@ -107,6 +108,22 @@ def states(home: Home, schedule: Schedule) -> list[tuple[float, str]]:
 
 def ran_at(ran: list[Ran]) -> list[tuple[float, str]]:
     return [((one.tick.due_at - at(0)) / timedelta(hours=1), one.tick.state) for one in ran]
+
+
+@pytest.mark.parametrize("name", ["", "registry.sqlite"])
+def test_a_home_that_was_moved_is_not_made_anew(home: Home, name: str) -> None:
+    added(home)
+    there, elsewhere = home.path / name, home.path.with_name("elsewhere")
+
+    def moves() -> LocalRunner:
+        there.rename(elsewhere)
+        return LocalRunner(ON_CPU)
+
+    (ran,) = tick(home, moves, Reporter(), now=lambda: at(9.1))
+    assert isinstance(ran.ended.left, StoreError)
+    assert (ran.tick.state, there.exists()) == ("waiting", False)
+    elsewhere.rename(there)
+    assert ran_at(ticked(home, 9.2)) == [(9, "done")]
 
 
 def runs(home: Home) -> list[dict]:

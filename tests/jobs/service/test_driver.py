@@ -41,7 +41,7 @@ from jobs.service import driver
 from jobs.service.driver import DriverSettings, _Driver
 from jobs.service.driver_state import DriverFile, driver_state, only_driver
 from jobs.service.submissions import cancel, next_submission, retry, retry_job, submit
-from survey.errors import ClusterError, SettingsError, SurveyError, UntrustedCode
+from survey.errors import ClusterError, SettingsError, StoreError, SurveyError, UntrustedCode
 from tests.jobs.jobs import ON_CPU
 
 pytestmark = pytest.mark.slow(seconds=8)
@@ -271,6 +271,13 @@ def test_one_driver_a_home_and_the_next_takes_over(home):
         assert not entered.is_set()
     thread.join()
     assert entered.is_set()
+
+
+def test_no_driver_makes_a_home_that_has_gone(tmp_path: Path) -> None:
+    home = Home(tmp_path / "gone")
+    with pytest.raises(StoreError):
+        driver.drive(DriverSettings(home, lambda: LocalRunner(ON_CPU), lambda _: None))
+    assert not home.path.exists()
 
 
 def test_an_idle_driver_ends_although_what_a_signal_raised_was_dropped(home, monkeypatch):
