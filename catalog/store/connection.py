@@ -1,7 +1,8 @@
 """Connections to the signature store's file: who may have it open, and what goes wrong when.
 
 One process may write the file or many may read it, never both. A connection that cannot be had
-now is *busy*, which passes; anything else about the file is a ``StoreError``.
+now is *busy*, which passes; anything else about the file is a ``StoreError``. A copy of a home has
+a file of its own, or memory.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import fcntl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import duckdb
 
-from catalog.home import REPAIR_HINT
+from catalog.home import REPAIR_HINT, Home, segment_paths
+from catalog.store.temporary_views import LABELS, label_values
 from catalog.store.undo import kept_from_writers, lock_path, undoing
 from catalog.store.writer_lock import require_locks
 from survey.errors import StoreError
@@ -23,6 +25,9 @@ from survey.text import first_line
 
 #: Bytes that a query may use of memory; it does not spill to disk.
 READER_MEMORY_BYTES = 2_000_000_000
+
+#: Bytes that a copy may hold in memory: what is sorted beyond them goes through its file.
+_COPY_MEMORY = "400MB"
 
 #: Seconds for which a reader waits for the writer; a merge takes a fraction of one.
 WAIT_SECONDS = 30.0
@@ -234,3 +239,46 @@ def _hint(error: Exception) -> str:
     if "Permission denied" in str(error) or "Read-only file system" in str(error):
         return "check the file's permissions, then run the same command again"
     return f"check the disk; {REPAIR_HINT}"
+
+
+def open_copy(files: Sequence[Path]) -> duckdb.DuckDBPyConnection:
+    """Return a connection for a copy of a home.
+
+    It is on the first file that can be had and written, or on memory.
+
+    Parameters
+    ----------
+    files : sequence of Path
+        Files of one folder in the cache of a home.
+    """
+    for file in files[:1]:
+        # Not the home's own folder: a home that was moved is not made anew.
+        with suppress(OSError):
+            file.parent.parent.mkdir(exist_ok=True)
+            file.parent.mkdir(exist_ok=True)
+    return next(filter(None, map(_opened_copy, (*map(str, files), ":memory:"))))
+
+
+def _opened_copy(path: str) -> duckdb.DuckDBPyConnection | None:
+    try:
+        connection = duckdb.connect(path, config={"memory_limit": _COPY_MEMORY, "threads": 1})
+        connection.execute("SET enable_progress_bar = false").fetchall()
+        connection.execute(f"CREATE OR REPLACE {LABELS}", label_values({})).fetchall()
+    except duckdb.Error:
+        return None
+    return connection
+
+
+def store_stamp(home: Home) -> object:
+    """Return what changes whenever a row is written.
+
+    Raises
+    ------
+    StoreError
+        If there is no store.
+    """
+    try:
+        status = home.signatures.stat()
+    except OSError as error:
+        raise StoreError(f"{home.signatures} cannot be read: {error.strerror}") from error
+    return status.st_mtime_ns, status.st_size, [path.name for path in segment_paths(home.spool)]

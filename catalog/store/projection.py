@@ -3,7 +3,7 @@
 A finished run does not change, so its signature is computed once. The copy is a DuckDB file in the
 home's cache, kept open: a query of it starts no database, reads no scores, and holds up no writer.
 It may be deleted at any time. Each process on one home has a copy of its own, in memory where all
-files are held by others.
+files are held by others or cannot be written.
 """
 
 # ruff: noqa: S608 - every name in these statements is declared
@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from itertools import pairwise
 from threading import Lock
@@ -21,7 +22,8 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from catalog.home import Home, segment_paths
+from catalog.home import Home
+from catalog.store.connection import explained, open_copy, store_stamp
 from catalog.store.latest_runs import MEASURED, latest_of
 from catalog.store.reader import reading, refusing
 from catalog.store.schema import RUNS, quoted_name, quoted_text
@@ -48,9 +50,6 @@ LOOK_SECONDS, PAUSE = 1.0, 10.0
 
 #: Runs that are copied at once: the writer may merge between them.
 _RUNS_AT_ONCE = 2000
-
-#: Bytes that the copy may hold in memory: what is sorted beyond them goes through its file.
-_MEMORY = "400MB"
 
 #: Files of copies; a service has one for lists and pages of runs, and one for answers.
 _FILES = 4
@@ -114,7 +113,7 @@ class Projection:
 
     def __init__(self, home: Home, labels: Callable[[Home], Mapping[str, RunLabels]]) -> None:
         self._home, self._labels_of = home, labels
-        self._connection = _opened(home)
+        self._connection = open_copy(_files(home))
         self._copying = Lock()
         self._stamp: object = None
         self._next_look = 0.0
@@ -167,7 +166,7 @@ class Projection:
             If it cannot be written.
         """
         following_of = {str(file): following for file, following in pairwise(_files(self._home))}
-        with self.unchanged() as mine:
+        with explained(self._home.cache), self._connection.cursor() as mine:
             held = mine.sql("SELECT path FROM duckdb_databases()").fetchall()
             following = next((following_of[path] for (path,) in held if path in following_of), None)
             if following is None or following.exists():
@@ -187,6 +186,24 @@ class Projection:
 
     def _look(self) -> None:
         began = time.monotonic()
+        try:
+            self._copy_changes()
+        except duckdb.Error:
+            self._copy_into_memory()
+        now = time.monotonic()
+        self._next_look = now + max(LOOK_SECONDS, PAUSE * (now - began))
+
+    def _copy_into_memory(self) -> None:
+        """Copy all into memory: the file cannot be written, such as on a full disk."""
+        fresh = copy(self)
+        fresh._connection, fresh._stamp, fresh._labels = open_copy(()), None, None
+        with explained(self._home.signatures):
+            fresh._copy_changes()
+        # Only now: meanwhile others read the last copy.
+        self._connection = fresh._connection
+        self._stamp, self._labels = fresh._stamp, fresh._labels
+
+    def _copy_changes(self) -> None:
         # Taken before the rows: what changes meanwhile is seen at the next look.
         stamp = store_stamp(self._home)
         if stamp != self._stamp:
@@ -196,8 +213,6 @@ class Projection:
         if labels != self._labels:
             self._connection.execute(f"CREATE OR REPLACE {LABELS}", label_values(labels)).fetchall()
             self._labels = labels
-        now = time.monotonic()
-        self._next_look = now + max(LOOK_SECONDS, PAUSE * (now - began))
 
     def _copy(self) -> None:
         """Copy runs that changed, the newest first, with what is computed from their scores."""
@@ -289,31 +304,7 @@ def _of_runs(store: duckdb.DuckDBPyConnection, ids: Sequence[str]) -> str:
     return f"WITH batch_scores AS ({of_scores}), {', '.join(parts)} "
 
 
-def _opened(home: Home) -> duckdb.DuckDBPyConnection:
-    """Return a connection on a file that no other process holds, or on a copy in memory."""
-    with suppress(OSError):
-        _files(home)[0].parent.mkdir(parents=True, exist_ok=True)
-    connection = next(filter(None, map(_connected, (*map(str, _files(home)), ":memory:"))))
-    connection.execute(f"CREATE OR REPLACE {LABELS}", label_values({})).fetchall()
-    return connection
-
-
 def _files(home: Home) -> list[Path]:
     """Return the files of copies, of which each process opens the first that no other holds."""
     names = (f"{_VERSION}-{number}.duckdb" for number in range(_FILES))
     return [home.cache / "projection" / name for name in names]
-
-
-def _connected(path: str) -> duckdb.DuckDBPyConnection | None:
-    try:
-        connection = duckdb.connect(path, config={"memory_limit": _MEMORY, "threads": 1})
-    except duckdb.Error:
-        return None
-    connection.execute("SET enable_progress_bar = false").fetchall()
-    return connection
-
-
-def store_stamp(home: Home) -> object:
-    """Return what changes whenever a row is written."""
-    status = home.signatures.stat()
-    return status.st_mtime_ns, status.st_size, [path.name for path in segment_paths(home.spool)]

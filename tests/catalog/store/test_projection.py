@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from catalog.store.projection import Projection
 from catalog.store.reader import query, run_row
 from catalog.store.writer import Writer
 from catalog.tags import RunLabels
+from survey.errors import StoreError
 from tests.analysis.homes import Builder
 
 pytestmark = pytest.mark.quick
@@ -169,3 +172,48 @@ def test_a_copy_that_is_lent_is_not_read_again(
     monkeypatch.undo()
     copy.lend()
     assert others[0].stat().st_mtime_ns == made
+
+
+def test_a_store_that_has_gone_is_an_error_of_the_store(tmp_path: Path) -> None:
+    home = Builder(tmp_path / "home").home
+    copy = Projection(home, labels_of)
+    copy.update()
+    home.path.rename(tmp_path / "elsewhere")
+    for each in (copy, Projection(home, labels_of)):
+        with pytest.raises(StoreError), each.reading():
+            pass
+    assert not home.path.exists()
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Let no file of this process grow, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_copy_whose_file_cannot_be_written_goes_on_in_memory(tmp_path: Path) -> None:
+    home = Builder(tmp_path / "home").home
+    add(home, 0, 3)
+    copy = Projection(home, labels_of)
+    copy.update()
+    add(home, 3, 5)
+    with full_disk():
+        with pytest.raises(StoreError):
+            copy.lend()
+        assert_alike(home, copy)
+    add(home, 5, 6)
+    assert_alike(home, copy)
+
+
+def test_a_copy_is_begun_on_a_full_disk(tmp_path: Path) -> None:
+    home = Builder(tmp_path / "home").home
+    add(home, 0, 3)
+    # Its file is there, and closed.
+    Projection(home, labels_of).update()
+    with full_disk():
+        assert_alike(home, Projection(home, labels_of))
