@@ -132,8 +132,10 @@ class ClaimedRun(Generic[Row]):
                 outcome = run_survey(
                     self.home, definition, runner, watching, offline=offline, limits=limits
                 )
-            # A stop that was asked for after the last job changes nothing.
-            stopped = outcome.cancelled and self.claims.cancel_requested(self.row)
+            # A stop that was asked for after the last job changes nothing; before the plan, it held
+            # the jobs.
+            held = outcome.cancelled or outcome.plan.held_as("cancelled")
+            stopped = held and self.claims.cancel_requested(self.row)
             return self._settle(self.stopped if stopped else _settlement(outcome), outcome)
         except _Stopped:
             return self._settle(self.stopped)
@@ -191,6 +193,8 @@ class ClaimedRun(Generic[Row]):
     def _leave(self, error: SurveyError) -> Ended[Row]:
         from catalog.store.writer_lock import writing_process
 
+        if self.claims.cancel_requested(self.row):
+            return self._settle(self.stopped)
         # Not the survey's fault: the store or the cluster may be there at the next look.
         busy = isinstance(error, StoreError) and writing_process(self.home) is not None
         self.claims.release(self.row, error.message, begun=not busy)

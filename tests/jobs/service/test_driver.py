@@ -399,6 +399,26 @@ def test_a_running_scan_that_is_cancelled_stops_and_keeps_its_batches(home, monk
     assert done == 3
 
 
+@pytest.mark.parametrize("error", [None, StoreError("the store is away")])
+def test_a_survey_that_is_cancelled_before_its_plan_is_cancelled(home, looked, monkeypatch, error):
+    real, both = run.run_survey, [{"name": "small:digits_vgg7"}, {"name": "small:digits_vgg9"}]
+    definition = small_survey(models=both)
+    with Registry(home) as registry:
+        submission = submit(registry, definition)
+        record_plan(registry, definition, make_plan(definition, run_states(home), Holdings(home)))
+
+        def cancelled_first(*arguments: object, **options: object):
+            cancel(home, registry, registry.submissions.named(submission.id))
+            if error:
+                raise error
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(run, "run_survey", cancelled_first)
+        assert looked()[0] == 0.0
+        assert registry.submissions.named(submission.id).state == "cancelled"
+        assert events(home) == []
+
+
 @pytest.mark.parametrize(
     ("declared", "error"),
     [
