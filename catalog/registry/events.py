@@ -3,7 +3,7 @@
 An event is recorded once, with an id of its own, and reaches each receiver at least once: a
 delivery is over when the receiver accepted it, so that a process that dies in between sends it
 again with the same id. A receiver gets the events after the one that was the last when it was first
-named.
+named; from there it moves on, so that old events cost nothing.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, insert, literal, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, literal, select, update
 
 from catalog.registry.database import Database, values_of
 from catalog.registry.rows import Delivery, EventEntry, EventKind, EventRow
 from catalog.registry.tables import DELIVERIES, EVENTS, RECEIVERS
+
+#: Newest numbers among which one may appear after a higher one: its transaction took longer.
+_LATE_NUMBERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,12 @@ class Events:
                 connection.execute(new.on_conflict_do_nothing(index_elements=["key"]))
 
     def due(
-        self, receiver: str, kinds: Collection[EventKind], now: datetime, most: int = 20
+        self,
+        receiver: str,
+        kinds: Collection[EventKind],
+        now: datetime,
+        longest: timedelta,
+        most: int = 20,
     ) -> list[tuple[EventRow, Delivery]]:
         """Return events that a receiver is to be sent now, the oldest first.
 
@@ -72,19 +80,33 @@ class Events:
             The kinds of events that it gets.
         now : datetime
             The moment.
+        longest : timedelta
+            The longest time between two tries: what is to be tried later than that was put off by
+            a clock that was ahead.
         most : int
             How many.
         """
-        with self.database.transaction() as connection:
-            connection.execute(_undelivered(receiver, kinds, now))
-        ready = (DELIVERIES.c.receiver == receiver) & (DELIVERIES.c.next_at <= now)
-        deliveries = self.database.rows(
-            Delivery, DELIVERIES, ready, order=[DELIVERIES.c.next_at], most=most
-        )
+        self._queue(receiver, kinds, now)
+        next_at = DELIVERIES.c.next_at
+        ready = (DELIVERIES.c.receiver == receiver) & ((next_at <= now) | (next_at > now + longest))
+        deliveries = self.database.rows(Delivery, DELIVERIES, ready, order=[next_at], most=most)
         ids = [each.event_id for each in deliveries]
         rows = self.database.rows(EventRow, EVENTS, EVENTS.c.id.in_(ids), order=[EVENTS.c.number])
         by_id = {each.event_id: each for each in deliveries}
         return [(event, by_id[event.id]) for event in rows]
+
+    def _queue(self, receiver: str, kinds: Collection[EventKind], now: datetime) -> None:
+        """Insert deliveries of the events that came since; written only if there is something."""
+        newest = select(func.coalesce(func.max(EVENTS.c.number), 0)).scalar_subquery()
+        known = select(RECEIVERS.c.after, newest).where(RECEIVERS.c.key == receiver)
+        with self.database.transaction() as connection:
+            for after, last in connection.execute(known).all():
+                wanted = _undelivered(receiver, kinds, now, after)
+                if connection.execute(wanted.limit(1)).first():
+                    names = ["event_id", "receiver", "attempts", "next_at"]
+                    connection.execute(insert(DELIVERIES).from_select(names, wanted))
+                if last - after >= 2 * _LATE_NUMBERS:
+                    _advance(connection, receiver, last - _LATE_NUMBERS)
 
     def accepted(self, delivery: Delivery, now: datetime) -> None:
         """Store that a receiver accepted an event."""
@@ -102,19 +124,20 @@ class Events:
             connection.execute(tried.values(attempts=delivery.attempts + 1, **values))
 
 
-def _undelivered(receiver: str, kinds: Collection[EventKind], now: datetime) -> Any:
-    """Return the insert of deliveries that are not there yet."""
+def _undelivered(receiver: str, kinds: Collection[EventKind], now: datetime, after: int) -> Any:
+    """Return the selection of deliveries that are not there yet."""
     at = and_(DELIVERIES.c.event_id == EVENTS.c.id, DELIVERIES.c.receiver == receiver)
-    after = select(RECEIVERS.c.after).where(RECEIVERS.c.key == receiver).scalar_subquery()
-    wanted = (
-        select(
-            EVENTS.c.id,
-            literal(receiver),
-            literal(0),
-            literal(now, DELIVERIES.c.next_at.type),
-        )
+    moment = literal(now, DELIVERIES.c.next_at.type)
+    return (
+        select(EVENTS.c.id, literal(receiver), literal(0), moment)
         .outerjoin(DELIVERIES, at)
         .where(DELIVERIES.c.event_id.is_(None), EVENTS.c.kind.in_(kinds), EVENTS.c.number > after)
     )
-    names = ["event_id", "receiver", "attempts", "next_at"]
-    return insert(DELIVERIES).from_select(names, wanted)
+
+
+def _advance(connection: Connection, receiver: str, number: int) -> None:
+    """Look no more at events up to a number, and forget which of them a receiver accepted."""
+    connection.execute(update(RECEIVERS).where(RECEIVERS.c.key == receiver).values(after=number))
+    passed = DELIVERIES.c.event_id.in_(select(EVENTS.c.id).where(EVENTS.c.number <= number))
+    accepted = (DELIVERIES.c.receiver == receiver) & DELIVERIES.c.delivered_at.is_not(None)
+    connection.execute(delete(DELIVERIES).where(accepted, passed))

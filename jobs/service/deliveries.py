@@ -47,12 +47,14 @@ def delivering(home: Home, receivers: Sequence[Receiver]) -> Iterator[None]:
 
 
 def _send_until(home: Home, receiver: Receiver, over: threading.Event) -> None:
+    longest = timedelta(seconds=LONGEST_SECONDS)
     with Registry(home) as registry:
+        events = registry.events
         while not over.wait(LOOK_SECONDS):
             try:
-                for event, delivery in registry.events.due(receiver.key, receiver.kinds, _now()):
+                for event, delivery in events.due(receiver.key, receiver.kinds, _now(), longest):
                     if not over.is_set():
-                        _send(registry.events, receiver, event, delivery)
+                        _send(events, receiver, event, delivery)
             except StoreError as error:
                 # Tried again at the next look: at least once.
                 _LOG.warning("%s: %s", receiver.name, error.message)

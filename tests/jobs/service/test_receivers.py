@@ -31,7 +31,7 @@ from tests.waiting import PATIENCE_SECONDS, until
 
 SECRET = b"sixteen bytes or more"
 
-NOW = datetime(2026, 11, 2, 8, 30, tzinfo=UTC)
+NOW, HOUR = datetime(2026, 11, 2, 8, 30, tzinfo=UTC), timedelta(hours=1)
 
 
 class Hook(http.server.BaseHTTPRequestHandler):
@@ -140,7 +140,7 @@ def test_a_receiver_gets_what_happens_after_it_was_first_named_also_while_it_was
         with delivering(home, [hook]):
             until(lambda: got)
         with Registry(home) as registry:
-            assert registry.events.due(hook.key, hook.kinds, NOW + timedelta(days=99999)) == []
+            assert registry.events.due(hook.key, hook.kinds, NOW + timedelta(days=9999), HOUR) == []
     assert [json.loads(body)["data"]["n"] for _, body in got] == [2]
 
 
