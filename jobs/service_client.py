@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from io import BytesIO
@@ -193,26 +193,31 @@ class ServiceClient:
         return scan if own and began else ScanStanding()
 
     def until_over(self, number: int) -> Iterator[SurveyStanding]:
-        """Yield where a submitted survey stands, now and then, until it is over.
+        """Yield where a submitted survey stands, now and then, until it is over."""
+        while True:
+            survey = self.patiently(lambda: self.ask("GET", f"/surveys/{number}"), number)
+            standing = survey.values(SurveyStanding)
+            yield standing
+            if standing.state not in ("queued", "running"):
+                return
+            time.sleep(LOOK_SECONDS)
+
+    def patiently(self, ask: Callable[[], _T], number: int) -> _T:
+        """Return what is asked about a submitted survey, from a service that may be away a while.
 
         Raises
         ------
         UnreachableError
-            If the service does not answer for ten minutes: it may be restarted meanwhile.
+            If it does not answer for ten minutes.
         """
-        reached = time.monotonic()
+        began = time.monotonic()
         while True:
             try:
-                survey = self.ask("GET", f"/surveys/{number}").values(SurveyStanding)
+                return ask()
             except UnreachableError as error:
-                if time.monotonic() - reached > PATIENCE_SECONDS:
+                if time.monotonic() - began > PATIENCE_SECONDS:
                     hint = f"survey {number} may go on there: `survey status --server` shows it"
                     raise UnreachableError(error.message, hint=hint) from None
-            else:
-                reached = time.monotonic()
-                yield survey
-                if survey.state not in ("queued", "running"):
-                    return
             time.sleep(LOOK_SECONDS)
 
     def listed(self, name: str, asked: Mapping[str, Any] | None = None) -> pa.Table:

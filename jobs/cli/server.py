@@ -85,9 +85,9 @@ def run_there(client: ServiceClient, definition: Definition, table: TableOptions
         if line != before:
             say(line)
         before = line
-    jobs = client.status(survey=survey.id).items
+    jobs = client.patiently(lambda: client.status(survey=survey.id).items, survey.id)
     if jobs:
-        overview = client.listed("queries/signatures-overview")
+        overview = client.patiently(lambda: client.listed("queries/signatures-overview"), survey.id)
         table.write_runs(overview, [job.run_id for job in jobs])
     for job in jobs:
         if job.state == "cancelled":

@@ -139,8 +139,13 @@ def test_a_survey_is_shown_with_its_own_numbers_and_failures(
     failed = dict.fromkeys(("run_id", "architecture", "checkpoint", "dataset"), "r2")
     failed |= dict.fromkeys(("batches", "images", "attempts"), 0) | {"state": "failed"}
     failed |= dict.fromkeys(("top1", "suspicion")) | {"error": "no such weights"}
+    # Restarted just after the survey's end: each is asked for twice.
+    away = {"/status", "/queries/signatures-overview.arrow"}
 
     def answer(_method: str, path: str, *_: object) -> ServiceAnswer:
+        if (place := path.partition("?")[0]) in away:
+            away.remove(place)
+            raise UnreachableError("the service stops")
         if path == "/progress":
             ((doing, since, scan),) = driver[-1:]
             return reply({"driver": {"doing": doing, "since": since}, "scan": scan})
