@@ -78,10 +78,17 @@ def cancel(home: Home, registry: Registry, submission: Submission) -> None:
 
 
 def cancel_jobs(home: Home, registry: Registry, submission: Submission) -> None:
-    """Cancel the jobs of a submission that are not over; a scan stops them within seconds."""
+    """Cancel the jobs of a submission that are not over; a scan stops them within seconds.
+
+    Those that another open submission asks for, as far as it was planned, stay as they are.
+    """
+    open_ones = registry.submissions.open()
+    others = {each.survey_id for each in open_ones if each.id != submission.id}
+    shared = {job.key for survey_id in others for job in registry.jobs(survey_id)}
     # Rows come before the registry: a scan killed in between has done the job all the same.
     done = {run_id for run_id, state in run_states(home).items() if state.status == "done"}
-    keys = [job.key for job in registry.jobs(submission.survey_id) if job.run_id not in done]
+    jobs = registry.jobs(submission.survey_id)
+    keys = [job.key for job in jobs if job.run_id not in done and job.key not in shared]
     registry.set_states(keys, "cancelled", ("todo", "running"))
 
 

@@ -374,6 +374,20 @@ def test_cancelling_holds_the_jobs_that_are_not_over(home, looked):
     assert (ended.state, ended.measured, ended.skipped) == ("done", 0, 1)
 
 
+def test_cancelling_leaves_the_jobs_of_another_open_survey(home):
+    both = small_survey(models=[{"name": "small:digits_vgg9"}, {"name": "small:digits_plain14"}])
+    one = small_survey(models=[{"name": "small:digits_vgg9"}])
+    with Registry(home) as registry:
+        first, second = (submit(registry, each) for each in (both, one))
+        for each in (both, one):
+            record_plan(registry, each, make_plan(each, {}, Holdings(home)))
+        cancel(home, registry, first)
+        states = {job.architecture: job.state for job in registry.jobs(first.survey_id)}
+        assert states == {"digits_vgg9": "todo", "digits_plain14": "cancelled"}
+        cancel(home, registry, second)
+        assert [job.state for job in registry.jobs(second.survey_id)] == ["cancelled"]
+
+
 def test_a_running_scan_that_is_cancelled_stops_and_keeps_its_batches(home, monkeypatch):
     class Cancels(Reporter):
         def event(self, *_: object) -> None:
