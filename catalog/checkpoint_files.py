@@ -31,7 +31,7 @@ def parted(reference: str, base_dir: Path) -> tuple[str, str | None]:
         Where a relative path starts from.
     """
     whole, _, part = reference.rpartition("#")
-    if not (part and whole.startswith(FILE)):
+    if not (part and whole.startswith(FILE)) or "/" in part or glob.has_magic(part):
         return reference, None
     if (base_dir / at_home(reference.removeprefix(FILE))).exists():
         return reference, None
@@ -60,15 +60,16 @@ def expanded(reference: str, base_dir: Path) -> list[str]:
         If no file fits a glob.
     """
     whole, part = parted(reference, base_dir)
-    pattern = str(at_home(whole.removeprefix(FILE)))
-    globbed = reference.startswith(FILE) and glob.has_magic(pattern)
-    if not globbed or (base_dir / pattern).exists():
-        return [reference]
-    files = [name for name in _fitting(pattern, base_dir) if _has_weights(base_dir / name)]
-    if not files:
-        raise _nothing_fits(pattern, base_dir)
-    ending = f"#{part}" if part else ""
-    return [f"{FILE}{name}{ending}" for name in sorted(files, key=natural_order)]
+    # First as if all of it were a glob: names of files may hold the mark of a part.
+    for written, ending in {reference: "", whole: f"#{part}" if part else ""}.items():
+        pattern = str(at_home(written.removeprefix(FILE)))
+        globbed = written.startswith(FILE) and glob.has_magic(pattern)
+        if not globbed or (base_dir / pattern).exists():
+            return [reference]
+        files = [name for name in _fitting(pattern, base_dir) if _has_weights(base_dir / name)]
+        if files:
+            return [f"{FILE}{name}{ending}" for name in sorted(files, key=natural_order)]
+    raise _nothing_fits(pattern, base_dir)
 
 
 def _fitting(pattern: str, base_dir: Path) -> Iterator[str]:

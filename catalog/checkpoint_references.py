@@ -128,7 +128,7 @@ def resolve(reference: str | None, architecture: Architecture, base_dir: Path) -
         # What is there but is no file fails alone, when it is loaded.
         if not path.exists():
             raise CheckpointError(
-                f"checkpoint file {path} does not exist",
+                f"checkpoint file {base_dir / at_home(detail)} does not exist",
                 hint="a relative path starts where the command was called, or beside the survey"
                 " file",
             )

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 #: A network whose shapes show in its first forward pass, or that is built in other ways alone.
 _UNKNOWN = (RuntimeError, NotImplementedError, TypeError, ValueError, CatalogError)
-#: Verdicts without it are from before classifiers of any size fitted.
-_ANY_CLASSES = " any classes"
+#: Changes with what fits: verdicts with another are from before.
+_FITTING = " parts and any classifier"
 
 #: Where the networks of a source are defined, beside a user's code.
 _PACKAGES = {"torchvision": "torchvision", "timm": "timm", "small": "model-zoo-survey"}
@@ -88,7 +88,7 @@ def _fit(architecture: Architecture, content: Content, part: str | None) -> Fit:
 
 def definition_version(architecture: Architecture) -> str | None:
     """Return the version of what defines a network and reads files; None where that has none."""
-    ours = f"{version('model-zoo-survey')} torch {version('torch')}{_ANY_CLASSES}"
+    ours = f"{version('model-zoo-survey')} torch {version('torch')}{_FITTING}"
     if architecture.code_sha256:
         return f"{architecture.code_sha256} {ours}"
     try:

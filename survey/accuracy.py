@@ -26,13 +26,10 @@ class Hits:
 def logits_of(output: object) -> torch.Tensor | None:
     """Return the logits in what a network returns, B x K; None where there are none.
 
-    Of a mapping they are its ``logits``, of a tuple or list its only matrix.
+    Of a mapping they are its ``logits``.
     """
     if isinstance(output, Mapping):
         output = output.get("logits")
-    elif isinstance(output, tuple | list):
-        matrices = [each for each in output if isinstance(each, torch.Tensor) and each.ndim == 2]
-        output = matrices[0] if len(matrices) == 1 else None
     return output if isinstance(output, torch.Tensor) and output.ndim == 2 else None
 
 

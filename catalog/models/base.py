@@ -106,6 +106,8 @@ class KeyRules:
     prefix: str = ""
     #: Globs over keys, the prefix taken off, that are left out: heads, queues, prototypes.
     drop: tuple[str, ...] = ()
+    #: What keys of the classifier begin with in the file, without the prefix, and in the network.
+    moved: tuple[str, str] = ("", "")
     #: Whether the file has the network's classifier. Without it the classifier is replaced by an
     #: identity: what the network then returns are features, and accuracy means nothing.
     classifier: bool = True

@@ -128,7 +128,7 @@ def _transform(facts: Mapping[str, Any]) -> InputTransform:
 
 
 def _rules(facts: Mapping[str, Any]) -> KeyRules:
-    plural = {name: tuple(facts[name]) for name in ("container", "drop")}
+    plural = {name: tuple(facts[name]) for name in ("container", "drop", "moved")}
     alternatives = tuple(map(_rules, facts["alternatives"]))
     return KeyRules(**{**facts, **plural, "alternatives": alternatives})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -24,6 +25,9 @@ WRAPPERS = (
 )
 
 _WRAPPED_AT_MOST = 8
+
+#: Entries of a dict, and values of each, that are looked at for a message.
+_LOOKED_AT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +76,13 @@ class Content:
         if not tensors:
             where = f"under {' > '.join(container)}" if container else "at the top"
             wrappers = "" if container else f" and under {', '.join(WRAPPERS)}"
-            parts = [] if container else _holding_tensors(self.payload)
+            parts = [
+                ".".join((*container, each)) for each in _holding_tensors(state or self.payload)
+            ]
             raise CheckpointError(
                 f"{self.path} holds no named tensors: {_description(entries or self.payload)};"
-                f" weights are looked for {where}{wrappers}",
-                hint=f"{first_names(parts)} holds some: write file:PATH#{parts[0]}"
-                if parts
-                else "save model.state_dict() with torch.save or safetensors",
+                f" weights are looked for {where}{wrappers}{_naming(parts)}",
+                hint="save model.state_dict() with torch.save or safetensors",
             )
         dropped = tuple(str(key) for key in entries if key not in tensors)
         return Weights(tensors, _saved_versions(state), dropped)
@@ -92,6 +96,11 @@ class Content:
             The keys that lead to the dict it is in, as ``weights`` takes them.
         prefix : str
             What its keys in that dict begin with.
+
+        Raises
+        ------
+        CheckpointError
+            If there is nothing of that name.
         """
         container, payload, names = [], self.payload, name.split(".")
         while names:
@@ -102,7 +111,16 @@ class Content:
                 break
             container.append(key)
             payload, names = entries[key], names[key.count(".") + 1 :]
-        return tuple(container), "".join(f"{each}." for each in names)
+        prefix = "".join(f"{each}." for each in names)
+        held = _entries(payload if container else _unwrapped(payload)) or {}
+        if not any(isinstance(key, str) and key.startswith(prefix) for key in held):
+            parts = _holding_tensors(self.payload)
+            raise CheckpointError(
+                f"{self.path} has nothing below {shortened(name)}: it holds"
+                f" {_description(self.payload)}{_naming(parts)}",
+                hint="a part is what keys begin with, such as module.encoder_q",
+            )
+        return tuple(container), prefix
 
     def _under(self, container: tuple[str, ...]) -> object:
         """Follow keys exactly."""
@@ -165,13 +183,23 @@ def _unwrapped(payload: object) -> object:
 
 
 def _holding_tensors(payload: object) -> list[str]:
-    """Return the keys of a dict under which there are tensors by name."""
+    """Return the first keys of a dict under which there are tensors by name."""
+    if not isinstance(payload, dict):
+        return []
+    # A few bytes may name one large dict any number of times.
+    entries = islice(dict.items(payload), _LOOKED_AT)
     return [
         key
-        for key, value in (_entries(payload) or {}).items()
+        for key, value in entries
         if isinstance(key, str)
-        and any(isinstance(each, torch.Tensor) for each in (_entries(value) or {}).values())
+        and isinstance(value, dict)
+        and any(isinstance(each, torch.Tensor) for each in islice(dict.values(value), _LOOKED_AT))
     ]
+
+
+def _naming(parts: Sequence[str]) -> str:
+    """Return how to name one of the parts of a file; nothing where there are none."""
+    return f"; {first_names(parts)} could be named: file:PATH#{parts[0]}" if parts else ""
 
 
 def _description(payload: object) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import torch
 from torch import nn
 
 from catalog.models.base import Architecture, KeyRules
 from catalog.weights.content import Content
-from catalog.weights.keys import best_form, complete_prefixes, missing_keys
+from catalog.weights.keys import best_form, missing_keys, network_prefixes
 from catalog.weights.strict_loading import differences
 from survey.errors import CheckpointError
 
@@ -62,38 +63,53 @@ def fit_of(content: Content, architecture: Architecture, build: Build, part: str
         return own
     # The classifier is what changes with the number of outputs.
     before = after = network.state_dict()
+    keys = content.weights(container).tensors
+    inside = [each for each in network_prefixes(keys, before) if each.startswith(prefix)]
+    if not inside:
+        return own
     if architecture.build_with is not None:
         after = build(own.classes + 1).state_dict()
-    head = {key for key, t in after.items() if key not in before or before[key].shape != t.shape}
-    for rules in _forms(content, own.rules, missing_keys(after, dict.fromkeys(head)), head):
+    head = {key: t for key, t in after.items() if key not in before or before[key].shape != t.shape}
+    # Which of several networks is meant the user says.
+    prefixes = dict.fromkeys((prefix, *inside)) if len(inside) == 1 else (prefix,)
+    forms = [form for each in prefixes for form in _forms(keys, own.rules, each, head)]
+    for rules in sorted(forms, key=lambda form: bool(form.drop)):
         tensors = best_form(content, (replace(rules, drop=()),), after).tensors
-        if rules.drop and head.intersection(tensors):
+        if rules.drop and not head.keys().isdisjoint(tensors):
             # A classifier that is damaged is no head of another kind.
             continue
         classes = own.classes
         if head:
-            sizes = {tensors[key].shape[:1].numel() for key in head.intersection(tensors)}
+            sizes = {tensors[key].shape[:1].numel() for key in head if key in tensors}
             classes = sizes.pop() if len(sizes) == 1 else 0
-        whole = head.issuperset(missing_keys(after, tensors)) and classes <= _CLASSES_AT_MOST
+        whole = head.keys() >= set(missing_keys(after, tensors)) and classes <= _CLASSES_AT_MOST
         if whole and differences(build(classes), content, rules) is None:
             return Fit(classes, rules)
     return own
 
 
 def _forms(
-    content: Content, rules: KeyRules, body: Sequence[str], head: Collection[str]
+    keys: Mapping[str, torch.Tensor],
+    rules: KeyRules,
+    prefix: str,
+    head: Mapping[str, torch.Tensor],
 ) -> Iterator[KeyRules]:
-    """Yield ways in which a file may hold a network: with its classifier, then without."""
-    modules = {key.rpartition(".")[0] for key in head} - {""}
-    inside = [
-        prefix
-        for prefix in complete_prefixes(content.weights(rules.container).tensors, body)
-        if prefix.startswith(rules.prefix)
-    ]
-    prefixes = [rules.prefix, *inside] if len(inside) == 1 else [rules.prefix]
-    for drop in ((), tuple(f"{module}.*" for module in sorted(modules))):
-        for prefix in prefixes:
-            yield replace(rules, prefix=prefix, drop=drop)
+    """Yield ways in which a file may hold a network below a prefix, without its classifier last."""
+    rules = replace(rules, prefix=prefix)
+    yield rules
+    for module in sorted({key.rpartition(".")[0] for key in head} - {""}):
+        below = {
+            key[len(prefix) :]: tensor
+            for key, tensor in keys.items()
+            if key.startswith(f"{prefix}{module}.")
+        }
+        # Such as Sequential(Dropout, Linear) in the place of a layer.
+        layers = {key.rpartition(".")[0] for key in below}
+        matrices = [key for key, tensor in below.items() if tensor.ndim == 2]
+        if len(layers) == len(matrices) == 1:
+            yield replace(rules, moved=(f"{layers.pop()}.", f"{module}."))
+    modules = sorted({key.rpartition(".")[0] for key in head} - {""})
+    yield replace(rules, drop=tuple(f"{module}.*" for module in modules))
 
 
 def build_for(architecture: Architecture, classes: int) -> nn.Module:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -96,6 +96,11 @@ def _keyed(
     dropped = [key for key in tensors if any(fnmatchcase(key, glob) for glob in rules.drop)]
     for key in dropped:
         del tensors[key]
+    there, here = rules.moved
+    tensors = {
+        here + key[len(there) :] if there and key.startswith(there) else key: tensor
+        for key, tensor in tensors.items()
+    }
     # Heads may have stood beside a wrapper that the other keys share.
     inner = "" if rules.prefix else _shared_prefix(tensors, reference)
     return KeyedWeights(
@@ -164,12 +169,10 @@ def _renamed(
     return renamed
 
 
-def complete_prefixes(keys: Collection[str], wanted: Sequence[str]) -> list[str]:
-    """Return the prefixes below which a file has every one of some keys, in the file's order."""
-    if not wanted:
-        return []
-    begun = [key[: -len(wanted[0])] for key in keys if key.endswith(f".{wanted[0]}")]
-    return [prefix for prefix in begun if all(prefix + key in keys for key in wanted)]
+def network_prefixes(keys: Iterable[str], reference: Mapping[str, torch.Tensor]) -> list[str]:
+    """Return the prefixes below which a file has most of a network's keys, in the file's order."""
+    counts = Counter(_beginning(key, reference) for key in keys)
+    return [prefix for prefix, count in counts.items() if 2 * count > len(reference)]
 
 
 def missing_keys(reference: Mapping[str, torch.Tensor], state: Mapping[str, object]) -> list[str]:

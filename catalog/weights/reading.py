@@ -109,7 +109,7 @@ def _saved(file: Any, entry: Callable[[str], _Entry]) -> dict[str, _Entry]:
     names, ties = list(file.keys()), file.metadata() or {}
     require_few_tensors(len(names) + len(ties))
     entries = {name: entry(name) for name in names}
-    return entries | {name: entries[kept] for name, kept in ties.items() if kept in entries}
+    return {name: entries[kept] for name, kept in ties.items() if kept in entries} | entries
 
 
 def _mapped(path: Path, opened: BinaryIO) -> object:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +22,8 @@ from catalog.weights.keys import (
     KeyedWeights,
     beginnings,
     best_form,
-    complete_prefixes,
     missing_keys,
+    network_prefixes,
 )
 from catalog.weights.lookalikes import lookalike
 from catalog.weights.reading import read_content
@@ -117,7 +117,7 @@ def differences(model: nn.Module, content: Content, rules: KeyRules | None = Non
 def _fit(model: nn.Module, keyed: KeyedWeights, path: Path, architecture: str) -> None:
     """Copy weights into a network that has just these keys."""
     if how := _differences(model, keyed, path, _usable):
-        raise _misfit(path, architecture, keyed, how, model.state_dict())
+        raise _misfit(path, architecture, keyed, how)
 
 
 def _differences(
@@ -147,6 +147,9 @@ def _differences(
     begin = beginnings(keyed.file_keys, reference)
     if parts and not begin.startswith("nothing"):
         parts.append(f"the file's keys begin with {begin}")
+    if parts and len(networks := network_prefixes(keyed.file_keys, reference)) > 1:
+        name = next(filter(None, networks)).removesuffix(".")
+        parts.append(f"it holds {len(networks)} networks: file:PATH#{name} names one")
     return ", ".join(parts) or None
 
 
@@ -256,18 +259,8 @@ def _copy(
     return missing, list(result.unexpected_keys)
 
 
-def _misfit(
-    path: Path, architecture: str, keyed: KeyedWeights, how: str, reference: Iterable[str]
-) -> CheckpointError:
+def _misfit(path: Path, architecture: str, keyed: KeyedWeights, how: str) -> CheckpointError:
     """Return the error that says how weights differ, and what the file would fit."""
-    # But for the classifier, which may be another.
-    body = [key for key in reference if not key.endswith(COUNTER)][:-2]
-    if len(parts := complete_prefixes(dict.fromkeys(keyed.file_keys), body)) > 1:
-        names = [prefix.removesuffix(".") for prefix in parts]
-        return CheckpointError(
-            f"{path} does not fit {architecture}: {how}",
-            hint=f"{first_names(names)} each hold it: write file:PATH#{names[0]}",
-        )
     other = lookalike(architecture, {key: tensor.shape for key, tensor in keyed.tensors.items()})
     advice = f", {other}: name that one" if other else ": check the name, depth and classes"
     return CheckpointError(

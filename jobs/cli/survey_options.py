@@ -72,8 +72,8 @@ class ModelOptions:
     )
     checkpoint: list[str] | None = option(
         None,
-        "Weights: bundled, default, init:SEED, file:PATH[#PART] (quote a glob of several files),"
-        " hf://OWNER/REPOSITORY or a tag; may be repeated.",
+        "Weights: bundled, default, init:SEED, file:PATH or file:PATH#PART (quote a glob of several"
+        " files), hf://OWNER/REPOSITORY or a tag; may be repeated.",
         none="bundled, else the published default",
         flags=("--checkpoint", "-c"),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from catalog.store.records import BatchRecord, NetworkRecord
 from jobs.runners.events import Event, Failed, Finished, Halved, Lost, Skipped, Started
 from survey import SettingsError, StoreError
-from survey.text import counted, format_duration, printable
+from survey.text import counted, first_names, format_duration, printable
 
 
 def log_path(folder: Path, run_id: str) -> Path:
@@ -69,7 +69,9 @@ def described(event: Event) -> str:
     if isinstance(event, Started):
         host = event.host
         where = f"{host.hostname} process {host.pid} on {host.device_name}"
-        return f"{attempt}: started at {where}, {counted(host.threads, 'thread')}"
+        started = f"{attempt}: started at {where}, {counted(host.threads, 'thread')}"
+        others = first_names(event.dropped_keys)
+        return started + (f"; left out of the file: {others}" if others else "")
     if isinstance(event, BatchRecord):
         batch = event.batch
         return (

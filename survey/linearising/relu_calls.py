@@ -211,7 +211,7 @@ class SlopedRelus(TorchFunctionMode):
         if self._trains and not torch.is_grad_enabled():
             raise CaptureError(
                 f"{site.name} runs without gradients while the network trains",
-                hint="activation checkpointing does that: build the network without it",
+                hint="torch.no_grad and activation checkpointing do that: build it without them",
             )
         if not _is_in_place(function, args, kwargs):
             return site.sloped(tensor, slopes)

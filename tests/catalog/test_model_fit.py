@@ -82,6 +82,9 @@ def test_tied_weights_that_safetensors_saved_once_are_loaded_under_all_their_nam
         assert differences(tied().to("meta"), read(path)) is None
     other = tied()
     load_weights(other, path, "test:tied")
+    # What the file has stays, whatever its metadata call tied.
+    save_file({"weight": torch.ones(2, 2), "bias": torch.zeros(2)}, path, {"bias": "weight"})
+    assert read_content(path).weights().tensors["bias"].shape == (2,)
     assert all(torch.equal(v, other.state_dict()[k]) for k, v in network.state_dict().items())
 
 

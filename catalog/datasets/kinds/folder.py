@@ -117,7 +117,7 @@ def _files(folder: Path, others: Counter[str]) -> Iterator[str]:
 def _is_picture(entry: os.DirEntry[str], others: Counter[str]) -> bool:
     """Return whether a file counts as a picture; count it if it is one of another kind."""
     name = entry.name.lower()
-    if _shown(name) and name.endswith(_OTHERS):
+    if _shown(name) and name.endswith(_OTHERS) and _is_file(entry):
         others[f"of kinds that are not read ({', '.join(_OTHERS)})"] += 1
     return _shown(name) and name.endswith(EXTENSIONS) and _is_file(entry)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import FrameType
 
 import pytest
 import torch
@@ -189,6 +191,16 @@ def test_what_could_be_another_network_or_part_is_refused(tmp_path: Path) -> Non
         # The deeper network has every key of the other one, in the same shapes.
         "deeper": {**_below("model.", dict(more)), "criterion.weight": torch.ones(4)},
         "two": {**_below("encoder_q.", BODY), **_below("encoder_k.", OTHER)},
+        # One at the top, and one that lacks a key or has another in its place.
+        "mean teacher": {**WHOLE, **_below("ema.", OTHER)},
+        "damaged": {
+            **{f"module.{k}": v for k, v in WHOLE.items() if k != "bn1.running_var"},
+            **_below("ema.", WHOLE),
+        },
+        "parametrised": {
+            **{f"student.{k}" if k != "conv1.weight" else f"student.{k}_v": OTHER[k] for k in BODY},
+            **_below("teacher.", BODY),
+        },
         "dino": LAYOUTS["dino"][0],
     }
     for name, saved in refused.items():
@@ -196,10 +208,58 @@ def test_what_could_be_another_network_or_part_is_refused(tmp_path: Path) -> Non
         assert misfit(architecture, tmp_path / name) is not None
         with pytest.raises(CheckpointError) as caught:
             load_model(architecture, resolve(f"file:{name}", architecture, tmp_path))
-        named = {"two": "#encoder_q", "dino": "#student"}.get(name, "")
-        assert named in str(caught.value.hint)
+        named = {"two": "#encoder_q", "dino": "#student", "mean teacher": "#ema"}.get(name, "")
+        assert named in caught.value.message
     for part in ("encoder", "encoder_q.conv1", "encoder_q.", "weight"):
         assert misfit(architecture, tmp_path / "two", part=part) is not None
+
+
+def test_a_part_with_two_networks_below_names_one_of_them(tmp_path: Path) -> None:
+    (architecture,) = find("torchvision:resnet18")
+    torch.save({**_below("q.net.", BODY), **_below("k.net.", OTHER)}, tmp_path / "two.pth")
+    checkpoint = resolve("file:two.pth#q", architecture, tmp_path)
+    state = load_model(architecture, checkpoint).model.state_dict()
+    assert all(torch.equal(state[key], value) for key, value in BODY.items())
+    whole = resolve("file:two.pth", architecture, tmp_path)
+    verdicts = [Holdings().misfit(architecture, each, "") for each in (checkpoint, whole)]
+    assert [verdict is None for verdict in verdicts] == [True, False]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_one_layer_in_the_place_of_the_classifier_is_the_classifier(
+    tmp_path: Path, bias: bool
+) -> None:
+    (architecture,) = find("torchvision:resnet18")
+    network = architecture.build()
+    network.fc = nn.Sequential(nn.Dropout(0.2), nn.Linear(512, 7, bias=bias))
+    torch.save(_below("module.", dict(network.state_dict())), tmp_path / "own.pth")
+    loaded = _loaded("torchvision:resnet18", tmp_path / "own.pth")
+    if not bias:
+        # It is none of the network's, which has one.
+        assert (loaded.classes, loaded.dropped_keys) == (0, ("module.fc.1.weight",))
+        return
+    assert (loaded.classes, loaded.dropped_keys) == (7, ())
+    images = torch.rand(2, *architecture.transform.shape)
+    with torch.inference_mode():
+        assert torch.equal(loaded.model(images), network.eval()(images))
+
+
+def test_a_large_dict_that_is_named_often_is_not_read_as_often(tmp_path: Path) -> None:
+    (architecture,) = find("small:cifar_resnet8")
+    large = {str(number): number for number in range(20_000)}
+    torch.save({str(number): large for number in range(20_000)}, tmp_path / "large.pth")
+    reads = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> None:
+        nonlocal reads
+        reads += event == "call" and frame.f_code.co_name == "<genexpr>"
+
+    sys.setprofile(trace)
+    try:
+        assert misfit(architecture, tmp_path / "large.pth") is not None
+    finally:
+        sys.setprofile(None)
+    assert reads < 200_000
 
 
 def test_a_part_is_another_checkpoint_and_a_name_with_a_hash_is_a_name(tmp_path: Path) -> None:
@@ -214,3 +274,7 @@ def test_a_part_is_another_checkpoint_and_a_name_with_a_hash_is_a_name(tmp_path:
     assert hashes[0] == file_sha256(tmp_path / "saved.pth")
     assert hashes == [Holdings().sha256(each) for each in resolved]
     assert expanded("file:sav*.pth#state_dict_ema", tmp_path) == ["file:saved.pth#state_dict_ema"]
+    (tmp_path / "runs#1").mkdir()
+    torch.save(WHOLE, tmp_path / "runs#1" / "b#2.pth")
+    for pattern in ("file:runs#1/*.pth", "file:runs#*/b#2.pth", "file:runs#1/b#*.pth"):
+        assert expanded(pattern, tmp_path) == ["file:runs#1/b#2.pth"]

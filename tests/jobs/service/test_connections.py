@@ -113,6 +113,8 @@ def test_the_service_opens_as_many_files_as_the_system_allows() -> None:
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
 def test_a_signal_stops_the_server_and_then_comes_again(number: signal.Signals) -> None:
     app, came = FastAPI(), list[int]()
+    # These tests may run under nohup.
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     before = signal.signal(number, lambda number, _: came.append(number))
     server = _Server(app, 0)
     try:
@@ -126,3 +128,4 @@ def test_a_signal_stops_the_server_and_then_comes_again(number: signal.Signals) 
             assert ignored == (number == signal.SIGHUP)
     finally:
         signal.signal(number, before)
+        signal.signal(signal.SIGHUP, hangup)
