@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import zipfile
+from collections import OrderedDict
 from pathlib import Path
 
 import safetensors.torch
@@ -16,9 +18,11 @@ from catalog.downloads.missing_files import missing_files
 from catalog.downloads.store import FileStore
 from catalog.downloads.urls import direct_address
 from catalog.hub_checkpoints import HubFiles, hub_files
-from catalog.models.base import RemoteFile
+from catalog.models.base import Architecture, InputTransform, RemoteFile
+from catalog.weights.fitting import fit_of
 from catalog.weights.reading import read_content, read_header
 from catalog.weights.strict_loading import differences, load_weights
+from survey.errors import CheckpointError
 from tests.fuzz.readers.base import Target
 
 _STATE = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2)}
@@ -33,9 +37,24 @@ def _weights(data: bytes, folder: Path) -> None:
 
 
 def _header(data: bytes, folder: Path) -> None:
+    """A header, held against a network, and against one that has other classes, or is a part."""
     path = folder / "weights"
     path.write_bytes(data)
-    differences(nn.Linear(3, 2, device="meta"), read_header(path))
+    content = read_header(path)
+    differences(nn.Linear(3, 2, device="meta"), content)
+    for part in (None, "state_dict", "a.b"):
+        with contextlib.suppress(CheckpointError):
+            fit_of(content, _NET, _built, part)
+
+
+def _built(classes: int = 2) -> nn.Module:
+    layers = OrderedDict(first=nn.Linear(3, 3), norm=nn.BatchNorm1d(3), head=nn.Linear(3, classes))
+    return nn.Sequential(layers).to("meta")
+
+
+_NET = Architecture(
+    "test", "net", "Test", 2, InputTransform(size=8, resize=8), build=_built, build_with=_built
+)
 
 
 def _zipped(data: bytes, folder: Path) -> None:
@@ -105,6 +124,15 @@ def _files() -> list[bytes]:
     return [_saved(), outer.getvalue(), legacy, safetensors.torch.save(_STATE)]
 
 
+def _parts() -> list[bytes]:
+    """Whole files, and one of two networks with heads of other kinds."""
+    keys = {f"a.b.{key}": torch.zeros(t.shape) for key, t in _built(7).state_dict().items()}
+    heads = {f"a.c.{key.replace('head', 'head.1')}": tensor for key, tensor in keys.items()}
+    file = io.BytesIO()
+    torch.save({"state_dict": keys | heads, "teacher": heads}, file)
+    return [*_files(), file.getvalue()]
+
+
 def _programs() -> list[bytes]:
     with zipfile.ZipFile(io.BytesIO(_saved())) as archive:
         names = [name for name in archive.namelist() if name.endswith("data.pkl")]
@@ -112,8 +140,8 @@ def _programs() -> list[bytes]:
 
 
 def _headers() -> list[bytes]:
-    whole = safetensors.torch.save(_STATE)
-    return [whole[8 : 8 + int.from_bytes(whole[:8], "little")]]
+    files = safetensors.torch.save(_STATE), safetensors.torch.save(_STATE, {"other": "bias"})
+    return [each[8 : 8 + int.from_bytes(each[:8], "little")] for each in files]
 
 
 def _listings() -> list[bytes]:
@@ -125,7 +153,7 @@ def _listings() -> list[bytes]:
 
 TARGETS = {
     "weights": Target(_weights, _files),
-    "header": Target(_header, _files),
+    "header": Target(_header, _parts),
     "zipped": Target(_zipped, _files),
     "program": Target(_program, _programs),
     "safetensors_header": Target(_safetensors_header, _headers, document=True),
