@@ -35,7 +35,7 @@ class NearestNeighbours(DistanceAnswer):
     figure = "neighbour"
 
     model: str | None = option(
-        None, "A model's label or run id.", positional=True, metavar="[MODEL]"
+        None, "A model's label, architecture or run id.", positional=True, metavar="[MODEL]"
     )
     number: int | None = _number_option(None)
 

@@ -142,13 +142,17 @@ def with_predecessors(
     """
     pairs: list[RunPair] = []
     others: list[Alone] = []
+    named: defaultdict[tuple[Any, ...], list[Run]] = defaultdict(list)
+    for run in runs:
+        named[_name(run, any_order=any_order)] += [run] if run["status"] == "done" else []
     for history in _histories(runs, any_order=any_order):
         done = [run for run in history if run["status"] == "done"]
         for place in _looked_at(done, since):
             if place:
                 pairs.append(RunPair(done[place - 1], done[place]))
             else:
-                others.append(Alone("run appeared", None, done[place], _FIRST))
+                of_name = named[_name(done[place], any_order=any_order)]
+                others.append(_first(done[place], of_name[: of_name.index(done[place])]))
         last = history[-1]
         if done and last["status"] == "failed" and (since is None or last["finished_at"] >= since):
             detail = f"measuring it again failed at {last['stage']}: {last['error']}"
@@ -160,11 +164,21 @@ def _histories(runs: Iterable[Run], *, any_order: bool) -> Iterable[list[Run]]:
     """Return the runs of each name and settings, in their order."""
     histories: defaultdict[tuple[Any, ...], list[Run]] = defaultdict(list)
     for run in runs:
-        dataset = _name_without_order(run["dataset"]) if any_order else run["dataset"]
         settings = (run[name] for name in COMPARABLE)
-        key = (run["source"], run["architecture"], run["checkpoint"], dataset, *settings)
-        histories[key].append(run)
+        histories[*_name(run, any_order=any_order), *settings].append(run)
     return histories.values()
+
+
+def _name(run: Run, *, any_order: bool) -> tuple[str, ...]:
+    dataset = _name_without_order(run["dataset"]) if any_order else run["dataset"]
+    return run["source"], run["architecture"], run["checkpoint"], dataset
+
+
+def _first(run: Run, earlier: Sequence[Run]) -> Alone:
+    """Return the first run of its name and settings, with what differs from those before it."""
+    settings = ", ".join(_differences(earlier[-1], run, COMPARABLE)) if earlier else ""
+    detail = f"{_FIRST}; settings differ: {settings}" if settings else _FIRST
+    return Alone("run appeared", None, run, detail)
 
 
 def _looked_at(done: Sequence[Run], since: datetime | None) -> Iterable[int]:

@@ -40,7 +40,7 @@ from analysis.statistics import dtw
 from analysis.text import number
 from catalog.home import Home
 from survey.errors import SettingsError, UnknownName
-from survey.text import counted
+from survey.text import counted, first_names
 
 #: Models up to which a notebook shows a matrix whole.
 SHOWN = 20
@@ -120,6 +120,9 @@ class DistanceMatrix:
             raise SettingsError(
                 f"{name!r} begins the ids of {len(begun)} runs", hint="give more of the id"
             )
+        several = self.runs.loc[self.runs["architecture"] == name, "model"]
+        if len(several):
+            raise SettingsError(f"{name!r} has {len(several)} runs: {first_names(several)}")
         raise UnknownName("model", name, list(self.runs["model"]))
 
 

@@ -136,7 +136,9 @@ class _PromptProtocol(H11Protocol):
     def _limit_head(self) -> None:
         # None before the first request, whatever its type says.
         begun = self.cycle is not None
-        if begun and not self.cycle.response_complete:
+        answering = begun and not self.cycle.response_complete
+        # The rest of a body that was refused is no head.
+        if answering or self.conn.their_state.__name__ == "SEND_BODY":
             self._lift_limit()
         elif self._limit is None:
             self._limit = self.loop.call_later(HEAD_SECONDS, self.transport.close)

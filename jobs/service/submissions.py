@@ -82,8 +82,8 @@ def cancel_jobs(home: Home, registry: Registry, submission: Submission) -> None:
 
     Those that another open submission asks for, as far as it was planned, stay as they are.
     """
-    open_ones = registry.submissions.open()
-    others = {each.survey_id for each in open_ones if each.id != submission.id}
+    going_on = (each for each in registry.submissions.open() if each.cancel_at is None)
+    others = {each.survey_id for each in going_on if each.id != submission.id}
     shared = {job.key for survey_id in others for job in registry.jobs(survey_id)}
     # Rows come before the registry: a scan killed in between has done the job all the same.
     done = {run_id for run_id, state in run_states(home).items() if state.status == "done"}

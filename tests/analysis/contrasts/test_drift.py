@@ -161,6 +161,8 @@ def test_runs_of_each_setting_have_predecessors_of_their_own(
     rows = drift(home).rows[["verdict", "before", "after"]].to_numpy(object).tolist()
     assert [row[::2] for row in rows] == [["moved", "mean3"], ["run appeared", "pre"]]
     assert rows[0][1] == "mean2"
+    (detail,) = (row["detail"] for row in drift(home).rows.to_dict("records")[1:])
+    assert detail.endswith("settings differ: pooling mean -> pre")
 
 
 def test_since_takes_every_run_after_it(home: Path, measured: Measured) -> None:

@@ -132,7 +132,7 @@ def test_a_model_is_found_by_label_id_and_beginning() -> None:
     named["architecture"] = named["model"].map({"a": "vgg", "b": "net", "c": "net"})
     matrix = distance_matrix(named)
     assert matrix.place("vgg") == 0
-    with pytest.raises(UnknownName, match="net"):
+    with pytest.raises(SettingsError, match="'net' has 2 runs: b, c"):
         matrix.place("net")
 
 

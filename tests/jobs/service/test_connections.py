@@ -68,6 +68,22 @@ def test_a_connection_without_a_whole_head_is_closed(
         assert read_to_end(asks).endswith(b'"slow"')
 
 
+def test_the_rest_of_a_body_that_was_refused_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HEAD_SECONDS", 0.1)
+    app = FastAPI()
+    head = b"POST /none HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\n"
+    with serving(app, socket.socket()) as address, socket.create_connection(address) as sends:
+        sends.settimeout(PATIENCE_SECONDS)
+        sends.sendall(head + b"a" * 10)
+        assert sends.recv(4096).startswith(b"HTTP/1.1 404")
+        sends.sendall(b"a" * 5)
+        with socket.create_connection(address) as idle:
+            # It comes later, and its time is over.
+            assert read_to_end(idle) == b""
+        sends.sendall(b"a" * 5 + ASKED.replace(b"Host", b"Connection: close\r\nHost"))
+        assert b"HTTP/1.1 404" in read_to_end(sends)
+
+
 def test_clients_wait_while_the_service_is_busy() -> None:
     app, clients = FastAPI(), threading.Event()
 

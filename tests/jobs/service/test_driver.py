@@ -388,6 +388,20 @@ def test_cancelling_leaves_the_jobs_of_another_open_survey(home):
         assert [job.state for job in registry.jobs(second.survey_id)] == ["cancelled"]
 
 
+def test_a_survey_that_is_being_cancelled_keeps_no_job(home):
+    one = small_survey(models=[{"name": "small:digits_vgg9"}])
+    both = small_survey(models=[{"name": "small:digits_vgg9"}, {"name": "small:digits_plain14"}])
+    with Registry(home) as registry:
+        running, queued = (submit(registry, each) for each in (one, both))
+        for each in (one, both):
+            record_plan(registry, each, make_plan(each, {}, Holdings(home)))
+        assert take(registry.submissions, running, datetime.now(UTC), driver.Pace())
+        for each in (running, queued):
+            cancel(home, registry, each)
+        assert [each.id for each in registry.submissions.open()] == [running.id]
+        assert {job.state for job in registry.jobs(queued.survey_id)} == {"cancelled"}
+
+
 def test_a_running_scan_that_is_cancelled_stops_and_keeps_its_batches(home, monkeypatch):
     class Cancels(Reporter):
         def event(self, *_: object) -> None:
