@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -19,7 +20,7 @@ from jobs.runners.heartbeat import WAITING, Heartbeat
 from jobs.runners.local import LocalRunner
 from jobs.runners.options import Limits, RunnerOptions
 from jobs.runners.ray.runner import RayRunner
-from jobs.runners.ray.worker_handle import AHEAD
+from jobs.runners.ray.worker_handle import AHEAD, WorkerHandle
 from jobs.runners.task import Task
 from jobs.runners.worker_host import host_of
 from jobs.scan.reporter import Reporter
@@ -53,8 +54,22 @@ def measured(home: Path) -> list[dict]:
     return query(open_home(home, create=False), sql).to_pylist()
 
 
+class Together(WorkerHandle):
+    """A worker that is idle once all are ready: alone, the first may do a whole job."""
+
+    made: ClassVar[list[WorkerHandle]] = []
+
+    def __post_init__(self):
+        self.made.append(self)
+
+    @property
+    def idle(self):
+        return super().idle and all(each.host for each in self.made)
+
+
 def test_the_parts_of_a_job_equal_the_whole_bit_for_bit(tmp_path, machine, monkeypatch):
     monkeypatch.setattr("jobs.scan.shards.LEAST_SECONDS", 0.001)
+    monkeypatch.setattr("jobs.runners.ray.runner.WorkerHandle", Together)
     what = {"dataset": "digits:heldout", "size": 32}
     two = RunnerOptions(device="cpu", workers=2, address=machine)
     scan(tmp_path / "parts", RayRunner(two), **what)
