@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -61,43 +61,32 @@ def fit_of(content: Content, architecture: Architecture, build: Build, part: str
     network = build(own.classes)
     if differences(network, content, own.rules) is None:
         return own
-    # The classifier is what changes with the number of outputs.
-    before = after = network.state_dict()
+    before = network.state_dict()
     keys = content.weights(container).tensors
     inside = [each for each in network_prefixes(keys, before) if each.startswith(prefix)]
     if not inside:
         return own
-    if architecture.build_with is not None:
-        after = build(own.classes + 1).state_dict()
+    # The classifier is what changes with the number of outputs.
+    after = build(own.classes + 1).state_dict() if architecture.build_with else before
     head = {key: t for key, t in after.items() if key not in before or before[key].shape != t.shape}
     # Which of several networks is meant the user says.
     prefixes = dict.fromkeys((prefix, *inside)) if len(inside) == 1 else (prefix,)
     forms = [form for each in prefixes for form in _forms(keys, own.rules, each, head)]
     for rules in sorted(forms, key=lambda form: bool(form.drop)):
-        tensors = best_form(content, (replace(rules, drop=()),), after).tensors
-        if rules.drop and not head.keys().isdisjoint(tensors):
-            # A classifier that is damaged is no head of another kind.
-            continue
-        classes = own.classes
-        if head:
-            sizes = {tensors[key].shape[:1].numel() for key in head if key in tensors}
-            classes = sizes.pop() if len(sizes) == 1 else 0
-        whole = head.keys() >= set(missing_keys(after, tensors)) and classes <= _CLASSES_AT_MOST
-        if whole and differences(build(classes), content, rules) is None:
+        classes = _classes(content, rules, after, head) if head else own.classes
+        if classes is not None and differences(build(classes), content, rules) is None:
             return Fit(classes, rules)
     return own
 
 
 def _forms(
-    keys: Mapping[str, torch.Tensor],
-    rules: KeyRules,
-    prefix: str,
-    head: Mapping[str, torch.Tensor],
+    keys: Mapping[str, torch.Tensor], rules: KeyRules, prefix: str, head: Iterable[str]
 ) -> Iterator[KeyRules]:
     """Yield ways in which a file may hold a network below a prefix, without its classifier last."""
     rules = replace(rules, prefix=prefix)
     yield rules
-    for module in sorted({key.rpartition(".")[0] for key in head} - {""}):
+    modules = sorted({key.rpartition(".")[0] for key in head} - {""})
+    for module in modules:
         below = {
             key[len(prefix) :]: tensor
             for key, tensor in keys.items()
@@ -108,8 +97,24 @@ def _forms(
         matrices = [key for key, tensor in below.items() if tensor.ndim == 2]
         if len(layers) == len(matrices) == 1:
             yield replace(rules, moved=(f"{layers.pop()}.", f"{module}."))
-    modules = sorted({key.rpartition(".")[0] for key in head} - {""})
     yield replace(rules, drop=tuple(f"{module}.*" for module in modules))
+
+
+def _classes(
+    content: Content,
+    rules: KeyRules,
+    network: Mapping[str, torch.Tensor],
+    head: Mapping[str, torch.Tensor],
+) -> int | None:
+    """Return the outputs of a file's classifier, 0 without one; None where more is missing."""
+    tensors = best_form(content, (replace(rules, drop=()),), network).tensors
+    # A classifier that is damaged is no head of another kind.
+    damaged = rules.drop and not head.keys().isdisjoint(tensors)
+    if damaged or not head.keys() >= set(missing_keys(network, tensors)):
+        return None
+    sizes = {tensors[key].shape[:1].numel() for key in head if key in tensors}
+    classes = sizes.pop() if len(sizes) == 1 else 0
+    return classes if classes <= _CLASSES_AT_MOST else None
 
 
 def build_for(architecture: Architecture, classes: int) -> nn.Module:
