@@ -251,11 +251,12 @@ def open_copy(files: Sequence[Path]) -> duckdb.DuckDBPyConnection:
     files : sequence of Path
         Files of one folder in the cache of a home.
     """
-    for file in files[:1]:
+    if files:
+        folder = files[0].parent
         # Not the home's own folder: a home that was moved is not made anew.
         with suppress(OSError):
-            file.parent.parent.mkdir(exist_ok=True)
-            file.parent.mkdir(exist_ok=True)
+            folder.parent.mkdir(exist_ok=True)
+            folder.mkdir(exist_ok=True)
     return next(filter(None, map(_opened_copy, (*map(str, files), ":memory:"))))
 
 

@@ -13,10 +13,12 @@ from torch import nn
 from catalog.checkpoint_files import expanded
 from catalog.checkpoint_references import resolve
 from catalog.files import file_sha256
-from catalog.model_fit import fit_for, misfit
+from catalog.model_fit import _FITTING, definition_version, fit_for, misfit
 from catalog.model_loading import LoadedModel, load_model
 from catalog.models import find
 from catalog.models.base import Architecture, InputTransform
+from catalog.open_home import open_home
+from catalog.registry.registry import Registry
 from catalog.weights.fitting import build_for, without_classifier
 from jobs.planning.holdings import Holdings
 from survey.errors import CheckpointError
@@ -223,6 +225,19 @@ def test_a_part_with_two_networks_below_names_one_of_them(tmp_path: Path) -> Non
     whole = resolve("file:two.pth", architecture, tmp_path)
     verdicts = [Holdings().misfit(architecture, each, "") for each in (checkpoint, whole)]
     assert [verdict is None for verdict in verdicts] == [True, False]
+
+
+def test_verdicts_from_before_a_change_of_what_fits_are_not_kept(tmp_path: Path) -> None:
+    (architecture,) = find("small:cifar_resnet8")
+    torch.save(build_for(architecture, 7).state_dict(), tmp_path / "seven.pth")
+    checkpoint = resolve("file:seven.pth", architecture, tmp_path)
+    now = definition_version(architecture)
+    assert now is not None
+    with Registry(open_home(tmp_path / "home", create=True)) as registry:
+        before = now.removesuffix(_FITTING)
+        registry.hashes.misfit(f"abc {architecture.full_name}", before, lambda: "another shape")
+        holdings = Holdings(hashes=registry.hashes)
+        assert holdings.misfit(architecture, checkpoint, "abc") is None
 
 
 @pytest.mark.parametrize("bias", [True, False])
