@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -239,13 +240,12 @@ def test_a_worker_keeps_what_a_pass_frees_until_it_ends(local):
     started = actor.start_worker(Devices("cpu", 1, threads=1), machine, passes)
     sent = started.run_tasks.options(num_returns="streaming").remote((None,))
     # Heartbeats come before it on a busy machine.
-    (first, *_, last, after), returned = next(
-        chain.from_iterable(ray.get(each)[0] for each in sent)
-    )
+    (first, *later, after), returned = next(chain.from_iterable(ray.get(each)[0] for each in sent))
     ray.kill(started)
-    # 192 MB are 46,875 pages of 4 KiB. The first few passes may begin in other threads' memory.
+    # 192 MB are 46,875 pages of 4 KiB. The first few passes may begin in other threads' memory,
+    # and any may have lost the place of one block to another thread's few bytes.
     assert first > 40_000
-    assert last < 1_000
+    assert statistics.median(later) < 1_000
     assert returned > 180e6
     assert after > 30_000
 
