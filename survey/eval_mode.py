@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from torch import nn
 
 from survey.errors import InputError
+from survey.text import first_line
 
 
 def require_module(model: object) -> None:
@@ -26,13 +27,27 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     Raises
     ------
     InputError
-        If it is no module.
+        If it is no module, or one without an eval mode.
     """
     require_module(model)
-    training = [module for module in model.modules() if module.training]
-    model.eval()
+    modes = {module: module.training for module in model.modules()}
     try:
+        _to_eval(model)
         yield
     finally:
-        for module in training:
-            module.training = True
+        for module, training in modes.items():
+            # Some do more than to note the mode, as adapters that take themselves out of weights.
+            if training and type(module).train is not nn.Module.train:
+                module.train()
+        for module, training in modes.items():
+            module.training = training
+
+
+def _to_eval(model: nn.Module) -> None:
+    try:
+        model.eval()
+    except NotImplementedError as error:
+        raise InputError(
+            f"the network has no eval mode: {first_line(error)}",
+            hint="measure the network that it was exported from",
+        ) from error

@@ -64,6 +64,8 @@ def _as_micro_batch(item: object) -> MicroBatch:
         return MicroBatch(item, None)
     if isinstance(item, (tuple, list)) and len(item) == 2:
         images, labels = item
+        if isinstance(images, torch.Tensor) and labels is None:
+            return MicroBatch(images, None)
         if isinstance(images, torch.Tensor):
             labels = torch.as_tensor(labels)
             if labels.shape != images.shape[:1]:

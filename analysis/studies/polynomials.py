@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import altair as alt
 import pandas as pd
@@ -85,14 +86,16 @@ def polynomial_scores(
 
 def power_closed_form(degree: int, low: float, high: float) -> float:
     """Return 1 - sqrt(1 - r), r the correlation of x and x^k for x uniform on [low, high]."""
+    # Exact: powers overflow, and of a narrow interval far from 0 the differences cancel.
+    first, last = Fraction(low), Fraction(high)
 
-    def moment(power: int) -> float:
-        return float((high ** (power + 1) - low ** (power + 1)) / ((power + 1) * (high - low)))
+    def moment(power: int) -> Fraction:
+        return (last ** (power + 1) - first ** (power + 1)) / ((power + 1) * (last - first))
 
     mean_x, mean_y = moment(1), moment(degree)
     covariance = moment(degree + 1) - mean_x * mean_y
     variances = (moment(2) - mean_x**2) * (moment(2 * degree) - mean_y**2)
-    return from_correlation(covariance / math.sqrt(variances)) if variances > 0 else math.nan
+    return from_correlation(math.sqrt(covariance**2 / variances)) if covariance > 0 else math.nan
 
 
 def polynomial_chart(scores: pd.DataFrame) -> alt.TopLevelMixin:

@@ -86,10 +86,21 @@ def by_hand(_tensor: torch.Tensor) -> torch.Tensor:
     raise CaptureError("it is written by hand, as several calls, or takes its input twice")
 
 
+def argument(
+    args: Sequence[Any], kwargs: dict[str, Any], place: int, name: str, default: Any = None
+) -> Any:
+    """Return a call's argument by its place or its name."""
+    return args[place] if len(args) > place else kwargs.get(name, default)
+
+
 def first_tensor(args: Any, kwargs: dict[str, Any], name: str) -> torch.Tensor | None:
-    """Return a call's first argument, by place or by name; None if it is no tensor."""
-    value = args[0] if args else kwargs.get(name, kwargs.get("x", kwargs.get("self")))
-    return value if isinstance(value, torch.Tensor) else None
+    """Return a call's first argument; None if it is no tensor.
+
+    Named ones are that of the name or, as classes of users call it otherwise, the first tensor.
+    """
+    named = (kwargs.get(name), *kwargs.values())
+    first = args[0] if args else next((v for v in named if isinstance(v, torch.Tensor)), None)
+    return first if isinstance(first, torch.Tensor) else None
 
 
 def second_half(tensor: torch.Tensor, dim: int) -> torch.Tensor:

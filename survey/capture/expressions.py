@@ -197,6 +197,10 @@ def _activation(name: str, lead: torch.Tensor, inputs: list[torch.Tensor], bend:
         source = value.tensor()
         if source is None or source.shape != lead.shape or layout_of(source) != layout:
             continue
+        # What a call bent that is no activation, such as an exponential, is a part of this one.
+        before = term_of(source).links.values()
+        if any(link.bend == _BENT and not link.sites for link in before):
+            continue
         if all(layout_of(tensor) == layout for tensor in inputs):
             return NonLinear(name, lead, source, bent[value].sites)
     return NonLinear(name, lead, reason="the value that it follows from was overwritten or moved")

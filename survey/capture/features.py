@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from survey.capture.arguments import argument
 from survey.capture.axes import Axes, Part, lost
 from survey.capture.axis_origins import TensorFunction, named
 
@@ -67,7 +68,7 @@ def _grouped(
         return lost(shape)
     if function in _NORMS and axes.fits(shape):
         return axes
-    groups = kwargs.get("groups", args[6] if len(args) > 6 else 1)
+    groups = argument(args, kwargs, 6, "groups", 1)
     alike = isinstance(groups, int) and groups % first.size == 0 and shape[1] % first.size == 0
     if function not in _CONVOLUTIONS or first.role != "images" or not others or not alike:
         return lost(shape)

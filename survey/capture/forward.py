@@ -30,7 +30,7 @@ from survey.capture.lineage import Descent, begin
 from survey.capture.pooled_pair import PairPooling, PooledPair
 from survey.capture.rounding import Noise, Rounding
 from survey.capture.site_calls import SiteCalls
-from survey.capture.unsupported import refuse_hidden
+from survey.capture.unsupported import refuse_hidden, uncompiled
 from survey.device import random_numbers_kept
 from survey.errors import CaptureError
 from survey.results import Site
@@ -134,6 +134,7 @@ class Capture:
                 after = module.register_forward_hook(leave, with_kwargs=True, always_call=True)
                 stack.callback(after.remove)
             stack.enter_context(interception)
+            stack.enter_context(uncompiled())
             output = self._model(images)
             if follower is not None:
                 with torch._C.DisableTorchFunction():
@@ -167,7 +168,8 @@ class Capture:
         if [pair.site.site_name for pair in disturbed] != [pair.site.site_name for pair in pairs]:
             raise CaptureError(
                 f"the forward pass of {len(images)} images made {len(disturbed)} activation calls "
-                f"and that of more made {len(pairs)}: its path depends on the images"
+                f"and that of more made {len(pairs)}: its path depends on the images, or on their "
+                "number"
             )
         noises = list(map(_noise, disturbed, pairs))
         if not self._reproducible:

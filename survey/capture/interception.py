@@ -10,10 +10,11 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from survey.capture.activations import activation_called, activation_of, rectifies
-from survey.capture.arguments import Again, by_hand, first_tensor, repeated, tensors_in
+from survey.capture.arguments import Again, argument, by_hand, first_tensor, repeated, tensors_in
+from survey.capture.axes import Axes, Part, lost
 from survey.capture.expressions import depends, follow_terms, scales, written
 from survey.capture.follower import Follower
-from survey.capture.layout import follow, layout_of, mark
+from survey.capture.layout import CONSTANT, follow, layout_of, mark
 from survey.capture.lineage import Descent
 from survey.capture.recurrent import RECURRENT
 from survey.capture.rounding import Rounding
@@ -59,7 +60,8 @@ class Interception(TorchFunctionMode):
         self, module: nn.Module, name: str
     ) -> tuple[Callable[..., None], Callable[..., None]]:
         """Return a module's forward pre-hook and its forward hook."""
-        if isinstance(module, nn.MultiheadAttention):
+        # A class derived from it may have activations.
+        if type(module).forward is nn.MultiheadAttention.forward:
             return self._enter_attention, self._leave_attention
         if (activation := activation_of(module)) is not None:
             return self._enter_activation(name, activation), self._leave_activation
@@ -81,17 +83,21 @@ class Interception(TorchFunctionMode):
         guard.__enter__()
         self._paused.append((module, guard))
 
-    def _leave_attention(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+    def _leave_attention(
+        self, module: nn.MultiheadAttention, args: Any, kwargs: Any, output: Any
+    ) -> None:
         if (guard := _leave(self._paused, module)) is not None:
             guard.__exit__(None, None, None)
-        query = first_tensor(args, kwargs, "query")
-        if query is not None and isinstance(output, tuple) and (layout := layout_of(query)):
+        named = enumerate(("query", "key", "value"))
+        tensors = [argument(args, kwargs, place, name) for place, name in named]
+        if not isinstance(output, tuple) or not all(isinstance(t, torch.Tensor) for t in tensors):
+            return
+        if layout := _attended(*tensors, batch_first=module.batch_first):
             mark(output[0], layout)
             self._descent.join([args, kwargs], output)
-            value = kwargs.get("value", args[2] if len(args) > 2 else None)
-            if self._follower is not None and isinstance(value, torch.Tensor):
+            if self._follower is not None:
                 with torch._C.DisableTorchFunction():
-                    self._follower.attend(value, output[0])
+                    self._follower.attend(tensors[2], output[0])
 
     # Activation modules.
 
@@ -110,9 +116,11 @@ class Interception(TorchFunctionMode):
 
     def _leave_activation(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         entered = _leave(self._inside, module)
-        # Hooks run after an exception too, and then without an output.
-        if not isinstance(output, torch.Tensor):
+        # Hooks run after an exception too, and then without an output. A class derived from an
+        # activation may return other things beside it.
+        if len(made := tensors_in(output)) != 1:
             return
+        (output,) = made
         target = first_tensor(args, kwargs, "input")
         known = layout_of(target) if target is not None else None
         if known is not None and layout_of(output) is None:
@@ -162,7 +170,7 @@ class Interception(TorchFunctionMode):
         activation = activation_called(function)
         if activation is not None and (target := first_tensor(args, kwargs, "input")) is not None:
             again = self._unseen(repeated(function, args, kwargs, target))
-            dim = kwargs.get("dim", args[1] if len(args) > 1 else -1)
+            dim = argument(args, kwargs, 1, "dim", -1)
             return self._sites.open(place, activation, target, again, dim), target
         if function in RECURRENT:
             self._sites.pass_over(place, RECURRENT[function], tensors_in([args, kwargs]))
@@ -197,3 +205,29 @@ def _leave(stack: list[Any], module: nn.Module) -> Any:
     """Remove the module's entry from a stack and return its value; None if there is none."""
     # Where another's hook raised before ours ran, the module is left without having been entered.
     return stack.pop()[1] if stack and stack[-1][0] is module else None
+
+
+def _attended(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, batch_first: bool
+) -> Axes | None:
+    """Return the axes of what queries attend to; None where those of the queries are not known.
+
+    Of queries that are the same for all images, such as learned ones, it has the images of the
+    keys or the values.
+    """
+    axes = layout_of(query)
+    if axes != CONSTANT:
+        return axes
+    held = [(t, layout) for t in (value, key) if (layout := layout_of(t)) != CONSTANT]
+    if not held:
+        return axes
+    tensor, layout = held[0]
+    if layout is None or tensor.ndim != 3 or not layout.fits(tensor.shape):
+        return lost(query.shape)
+    batch, tokens = (0, 1) if batch_first else (1, 0)
+    made = {
+        batch: layout.each[batch],
+        tokens: (Part("positions", query.shape[tokens]),),
+        2: (Part("channels", query.shape[2]),),
+    }
+    return Axes(tuple(made[axis] for axis in range(3)))

@@ -102,6 +102,10 @@ def spread(matrix: torch.Tensor, layout: Layout, shape: tuple[int, ...]) -> torc
 def _pooled(tensor: torch.Tensor, layout: Layout, images: int, pooling: Pooling) -> torch.Tensor:
     if tensor.layout is not torch.strided:
         raise CaptureError(f"the activation is kept as {tensor.layout}, and only dense ones pooled")
+    if tensor.is_quantized:
+        raise CaptureError("the activation is quantized, and only plain numbers are pooled")
+    if not tensor.numel():
+        raise CaptureError("the activation holds no value")
     if tensor.is_complex():
         raise CaptureError("the activation is complex, and the score is defined for real values")
     if pooling == "public_code":

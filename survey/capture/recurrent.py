@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from survey.capture.arguments import argument
 from survey.capture.axes import Axes, Axis, lost
 from survey.capture.axis_origins import TensorFunction, named
 
@@ -55,7 +56,7 @@ def recurrent_axes(
     """
     values: Any = args[0] if args else kwargs.get("input")
     axes = next((axes for tensor, axes in moving if tensor is values), None)
-    first = args[8] if len(args) > 8 else kwargs.get("batch_first", False)
+    first = argument(args, kwargs, 8, "batch_first")
     cell = function in _CELLS
     batch, state = (0, 0) if cell else (0 if first else 1, 1)
     others = [held for tensor, held in moving if tensor is not values]

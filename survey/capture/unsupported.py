@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+
 import torch
 from torch import nn
 
@@ -27,6 +30,15 @@ def refuse_hidden(names: dict[nn.Module, str]) -> None:
             where = name or "the model itself"
             kind = type(module).__name__
             raise CaptureError(f"{where} is of class {kind}: {reason[0]}", hint=reason[1])
+
+
+def uncompiled() -> contextlib.AbstractContextManager[object]:
+    """Return a context in which compiled functions that a network calls run as Python."""
+    if "torch._dynamo" not in sys.modules:
+        # Nothing is compiled, and the module takes long to import.
+        return contextlib.nullcontext()
+    eager: contextlib.AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+    return eager
 
 
 def _hidden(module: nn.Module) -> tuple[str, str] | None:

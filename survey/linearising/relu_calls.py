@@ -18,7 +18,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from survey.capture.activations import activation_called
-from survey.capture.arguments import first_tensor
+from survey.capture.arguments import argument, first_tensor
 from survey.capture.axes import Axes
 from survey.capture.forward import Capture
 from survey.errors import CaptureError
@@ -245,4 +245,4 @@ def _require_alike(site: ReluSite, tensor: torch.Tensor) -> None:
 def _is_in_place(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> bool:
     if getattr(function, "__name__", str(function)).split(".")[0].endswith("_"):
         return True
-    return bool(kwargs.get("inplace", len(args) > 1 and args[1]))
+    return bool(argument(args, kwargs, 1, "inplace"))

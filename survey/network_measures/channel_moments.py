@@ -31,7 +31,8 @@ class ChannelMoments:
 
     def add(self, z: torch.Tensor, y: torch.Tensor) -> None:
         """Add the values of one pass, c x m each."""
-        self._eps = max(self._eps, torch.finfo(y.dtype).eps)
+        if y.dtype.is_floating_point:
+            self._eps = max(self._eps, torch.finfo(y.dtype).eps)
         channels = max(_PIECE // max(z.shape[1], 1), 1)
         pieces = zip(z.split(channels), y.split(channels), strict=True)
         moments = torch.cat([_moments(*each) for each in pieces], dim=1)

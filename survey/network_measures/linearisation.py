@@ -136,14 +136,14 @@ def _path_length(
 
 def _hits(output: object, labels: torch.Tensor) -> torch.Tensor:
     """Return 1 for each image whose label is the greatest output, and 0 for the others."""
-    import torch
+    from survey.accuracy import logits_of
 
-    if not isinstance(output, torch.Tensor) or output.ndim != 2:
+    if (logits := logits_of(output)) is None:
         raise _Undefined("it returns no row of outputs for each image")
-    if int(labels.max()) >= output.shape[1]:
-        raise _Undefined(f"it has {output.shape[1]} outputs, and a label is {int(labels.max())}")
-    output = output.cpu()
-    right = (output.argmax(1) == labels) & output.isfinite().all(1)
+    if int(labels.max()) >= logits.shape[1]:
+        raise _Undefined(f"it has {logits.shape[1]} outputs, and a label is {int(labels.max())}")
+    logits = logits.cpu()
+    right = (logits.argmax(1) == labels) & logits.isfinite().all(1)
     return right.double()
 
 

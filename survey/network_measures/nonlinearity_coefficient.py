@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from survey.network_measures.base import NetworkQuantity, NetworkScore, SampledMeasure, Steps
@@ -140,6 +141,8 @@ def _rows(output: Any) -> torch.Tensor:
     """Return what a network gives for each image as one row."""
     import torch
 
+    if isinstance(output, Mapping):
+        output = output.get("logits")
     if not isinstance(output, torch.Tensor):
         raise TypeError(f"the network returns a {type(output).__name__}, no tensor")
     return output.reshape(len(output), -1)

@@ -34,8 +34,8 @@ class ImageSample:
 
     @property
     def size(self) -> int:
-        """The greater side of its images, in pixels."""
-        return max(self.images.shape[-2:])
+        """The greater side of its images, in pixels; 0 of vectors."""
+        return max(self.images.shape[2:], default=0)
 
     def first(self, count: int) -> ImageSample:
         """Return its first images, or all where it has fewer."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from survey.capture.arguments import tensors_in
+from survey.capture.arguments import argument, tensors_in
 from survey.capture.axis_origins import PERMUTATIONS, named
 from survey.capture.elementwise import ELEMENTWISE, Family
 from survey.capture.expressions import SWAPPED
@@ -81,13 +81,6 @@ _NORMS = {
     **dict.fromkeys(named("batch_norm"), ("training", False)),
     **dict.fromkeys(named("instance_norm"), ("use_input_stats", True)),
 }
-
-
-def argument(
-    args: Sequence[Any], kwargs: dict[str, Any], place: int, name: str, default: Any = None
-) -> Any:
-    """Return a call's argument by its place or its name."""
-    return args[place] if len(args) > place else kwargs.get(name, default)
 
 
 def bent(

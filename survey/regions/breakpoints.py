@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from survey.capture.activations import activation_called
+from survey.capture.arguments import argument
 from survey.capture.axis_origins import named
 from survey.capture.elementwise import ELEMENTWISE
-from survey.regions.affine_calls import argument
 from survey.regions.bends import Bend, Signs, Winners
 from survey.regions.pooling_windows import MAX_POOLS, largest_along, windows
 

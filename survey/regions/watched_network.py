@@ -19,7 +19,7 @@ from survey.capture.activations import activation_called, activation_of, site_na
 from survey.capture.arguments import tensors_in, tensors_read
 from survey.capture.elementwise import ELEMENTWISE
 from survey.capture.layout import MARK
-from survey.capture.unsupported import refuse_hidden
+from survey.capture.unsupported import refuse_hidden, uncompiled
 from survey.copying import copied
 from survey.device import random_numbers_kept
 from survey.errors import InputError, NotPiecewiseLinear
@@ -177,6 +177,7 @@ class WatchedNetwork:
             torch.inference_mode(mode=False),
             torch.no_grad(),
             random_numbers_kept(self.device),
+            uncompiled(),
         ):
             torch.set_default_dtype(self.dtype if self._exact else before)
             try:

@@ -355,6 +355,44 @@ def test_images_stay_as_they_are_and_give_the_same_scores_again() -> None:
     assert torch.equal(images, before)
 
 
+class Adapter(nn.Linear):
+    """A linear layer with a low-rank change, which in eval mode is a part of its weights."""
+
+    def __init__(self) -> None:
+        super().__init__(6, 6)
+        self.down, self.up = nn.Parameter(torch.randn(2, 6)), nn.Parameter(torch.randn(6, 2))
+        self.merged = False
+
+    def train(self, mode: bool = True) -> Adapter:
+        if mode == self.merged:
+            self.weight.data += (-1 if mode else 1) * (self.up @ self.down).detach()
+            self.merged = not mode
+        super().train(mode)
+        return self
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made = super().forward(x)
+        return made if self.merged else made + x @ self.down.mT @ self.up.mT
+
+
+def test_what_takes_itself_into_weights_in_eval_mode_is_taken_out_again() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(Adapter(), nn.ReLU(), nn.Dropout()).train()
+    net[2].eval()
+    images, before = torch.randn(12, 6), net[0].weight.clone()
+    list(measure(net, [images], SETTINGS))
+    assert [module.training for module in net] == [True, True, False]
+    assert torch.allclose(net[0].weight, before, atol=1e-6)
+    net(images).sum().backward()
+    assert net[0].down.grad is not None
+
+
+def test_an_exported_network_is_refused() -> None:
+    exported = torch.export.export(nn.Sequential(nn.ReLU()), (torch.randn(2, 5),)).module()
+    with pytest.raises(InputError, match="eval"):
+        list(measure(exported, [torch.randn(12, 5)], SETTINGS))
+
+
 def test_a_network_in_training_mode_is_measured_in_eval_mode() -> None:
     net = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Dropout(), nn.ReLU()).train()
     images = torch.randn(12, 6)
@@ -373,10 +411,11 @@ def test_dead_constant_and_broken_sites_are_rows_among_the_others() -> None:
             torch.nn.functional.gelu((x + 2) * math.inf)
             torch.nn.functional.glu(x)
             torch.nn.functional.elu(torch.cat([x, x]))
+            torch.relu(x[:, :0])
             return good
 
     rows = list(measure(Sick(), [torch.randn(12, 4)], SETTINGS))
-    expected = ["ok", "constant", "constant", "nonfinite", "nonfinite", "ok", "failed"]
+    expected = ["ok", "constant", "constant", "nonfinite", "nonfinite", "ok", "failed", "failed"]
     assert [row.status for row in rows] == expected
     assert [row.affinity is None for row in rows] == [status != "ok" for status in expected]
     assert all((row.reason is None) == (row.status == "ok") for row in rows)

@@ -73,6 +73,12 @@ def test_bad_batches_are_named(subtests: pytest.Subtests) -> None:
             list(micro_batches(batches, 4, 4))  # type: ignore[arg-type]
 
 
+def test_labels_may_be_missing_from_a_pair() -> None:
+    (part,) = micro_batches([(torch.zeros(2, 1), None), torch.zeros(1, 1)], 4, 4)
+    assert part.labels is None
+    assert len(part.images) == 3
+
+
 def test_labels_may_be_lists() -> None:
     (part,) = micro_batches([[torch.zeros(2, 1), [4, 5]]], 4, 4)
     assert part.labels is not None

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from survey.capture.arguments import argument
 from survey.capture.expressions import term_of
 from survey.network_measures.paths.counts import Paths
 
@@ -98,7 +99,7 @@ class PathCall:
 
     def argument(self, place: int, name: str, default: Any = None) -> Any:
         """Return an argument by its place or its name."""
-        return self.args[place] if len(self.args) > place else self.kwargs.get(name, default)
+        return argument(self.args, self.kwargs, place, name, default)
 
     def only(self) -> Paths:
         """Return the paths to the one argument that depends on the input.

@@ -114,6 +114,17 @@ def test_the_first_power_is_linear_and_higher_ones_less_and_less():
     assert math.isnan(power_closed_form(2, -1.0, 1.0))
 
 
+def test_the_closed_form_of_powers_does_not_depend_on_the_scale():
+    expected = power_closed_form(40, -0.25, 1.0)
+    for scale in (1e-300, 1e-9, 1e12, 1e300):
+        scaled = power_closed_form(40, -0.25 * scale, scale)
+        assert scaled == pytest.approx(expected, abs=1e-12)
+    # On m - h to m + h a cube is nearly its tangent: its curvature takes 2 (h / m)^2 / 15 from r.
+    for middle in (1e2, 1e4, 1e6):
+        score = power_closed_form(3, middle - 0.5, middle + 0.5)
+        assert (1 - score) ** 2 == pytest.approx(2 * (0.5 / middle) ** 2 / 15, rel=0.05)
+
+
 @pytest.fixture(scope="module")
 def reduced():
     return reduction_scores(channels=[20], side=2, n=1000)

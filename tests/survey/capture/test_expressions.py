@@ -70,6 +70,12 @@ BY_HAND: dict[str, tuple[Function, Function]] = {
     "ReLU by clamp": (lambda x: x.clamp(min=0), functional.relu),
     "ReLU by its sign": (lambda x: x * (x > 0), functional.relu),
     "ReLU by masking": (lambda x: x.masked_fill(x < 0, 0.0), functional.relu),
+    "sigmoid of an exponential": (lambda x: 1 / (1 + torch.exp(-x)), torch.sigmoid),
+    "sigmoid by a quotient of exponentials": (lambda x: (e := x.exp()) / (1 + e), torch.sigmoid),
+    "tanh by a quotient of exponentials": (
+        lambda x: ((e := x.exp()) - 1 / e) / (e + 1 / e),
+        torch.tanh,
+    ),
     "softsign": (lambda x: x / (1 + x.abs()), functional.softsign),
 }
 

@@ -297,6 +297,63 @@ def test_transformer_layers_work_with_the_fused_kernel_off() -> None:
     assert (pair.site.site_name, pair.site.layout) == (":relu#1", "N,*,C")
 
 
+@pytest.mark.filterwarnings("ignore:Dynamo:UserWarning")
+def test_functions_that_are_compiled_within_a_network_are_seen() -> None:
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return functional.relu(x) * 2
+
+    compiled = torch.compile(doubled, backend="eager")
+    convolution, images = nn.Conv2d(3, 5, 3), torch.randn(4, 3, 6, 6)
+    pairs = {}
+    for function in (doubled, compiled):
+        net = nn.Sequential(convolution, Calls(lambda _, x, f=function: torch.tanh(f(x))))
+        with torch.inference_mode():
+            pairs[function] = Capture(net.eval()).forward(images)[1]
+    for plain, other in zip(pairs[doubled], pairs[compiled], strict=True):
+        assert plain.site == other.site
+        assert torch.equal(plain.x, other.x)
+        assert torch.equal(plain.y, other.y)
+    assert len(pairs[compiled]) == 2
+
+
+class _Named(nn.ReLU):
+    """An activation whose argument has a name of its own."""
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return super().forward(values)
+
+
+class _WithMore(nn.ReLU):
+    """An activation that returns more than a tensor."""
+
+    def forward(self, input: torch.Tensor) -> object:  # type: ignore[override]  # noqa: A002
+        return super().forward(input), None
+
+
+class _Activated(nn.MultiheadAttention):
+    """Attention with an activation of its own."""
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        attended: torch.Tensor = super().forward(tokens, tokens, tokens)[0]
+        return functional.gelu(attended)
+
+
+@pytest.mark.parametrize(
+    ("held", "function", "site"),
+    [
+        (_Named(), lambda net, x: torch.tanh(net.held(values=x)), "held#1"),
+        (_WithMore(), lambda net, x: torch.tanh(net.held(x)[0]), "held#1"),
+        (_Activated(4, 2, batch_first=True), lambda net, x: torch.tanh(net.held(x)), "held:gelu#1"),
+    ],
+)
+def test_classes_derived_from_torch_s_have_their_activations_too(
+    held: nn.Module, function: Callable[..., object], site: str
+) -> None:
+    net = Calls(function)
+    net.held = held
+    assert names(net, torch.randn(2, 3, 4)) == [site, ":tanh#1"]
+
+
 def _hooks(model: nn.Module) -> int:
     return sum(
         len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()

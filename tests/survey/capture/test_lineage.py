@@ -194,6 +194,58 @@ def test_attention_passes_depth_on_from_query_key_and_value() -> None:
     assert [depth for _, depth, _ in sites(attended, attention)] == [1, 2, 3, 1]
 
 
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_what_the_same_queries_of_all_images_attend_to_depends_on_the_images(
+    batch_first: bool,
+) -> None:
+    torch.manual_seed(0)
+    attention = nn.MultiheadAttention(6, 1, batch_first=batch_first)
+    queries, shift = nn.Parameter(torch.randn(2, 6)), nn.Linear(6, 5)
+
+    def learned(tokens: torch.Tensor) -> torch.Tensor:
+        many = queries.expand(len(tokens), -1, -1)
+        if batch_first:
+            return attention(many, tokens, tokens)[0]
+        return attention(many.mT.movedim(2, 0), *[tokens.transpose(0, 1)] * 2)[0]
+
+    def by_hand(tokens: torch.Tensor) -> torch.Tensor:
+        weights, biases = attention.in_proj_weight, attention.in_proj_bias
+        q = queries @ weights[:6].mT + biases[:6]
+        k = tokens @ weights[6:12].mT + biases[6:12]
+        v = tokens @ weights[12:].mT + biases[12:]
+        return attention.out_proj((q @ k.mT / 6**0.5).softmax(-1) @ v)
+
+    images = torch.randn(8, 7, 6)
+    pairs = {}
+    for attended in (learned, by_hand):
+        graph = Graph(lambda x, attended=attended: gelu(shift(attended(relu(x)))), attention, shift)
+        with torch.inference_mode():
+            pairs[attended] = Capture(graph.eval()).forward(images)[1]
+    (_, one), (_, other) = pairs[learned], pairs[by_hand]
+    assert one.x is not None
+    assert one.y is not None
+    assert torch.allclose(one.x, other.x, atol=1e-6)
+    assert torch.allclose(one.y, other.y, atol=1e-6)
+    assert (one.site.graph_depth, other.site.graph_depth) == (2, 2)
+    if batch_first:
+        assert one.site.layout == other.site.layout
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_attention_to_constants_alone_depends_on_no_image(which: int) -> None:
+    attention = nn.MultiheadAttention(4, 2, batch_first=True)
+    constant = nn.Parameter(torch.randn(2, 36, 4))
+
+    def attended(x: torch.Tensor) -> object:
+        given = [constant] * 3
+        if which:
+            given[which] = x.flatten(2).mT
+        return x.mean(1), gelu(attention(*given)[0])
+
+    # The keys alone decide where a query looks.
+    assert [name for name, _, _ in sites(attended, attention)] == ["gelu"][: bool(which)]
+
+
 def test_what_is_hidden_from_torch_makes_no_gates() -> None:
     def hidden(x: torch.Tensor) -> torch.Tensor:
         x = torch.from_numpy(gelu(relu(x)).numpy() * 2)

@@ -46,3 +46,13 @@ def test_the_mean_is_exact_to_a_few_roundings_of_float32(dtype: torch.dtype) -> 
 def test_lost_axes_are_told(layout: Layout, message: str) -> None:
     with pytest.raises(CaptureError, match=message):
         pool(torch.zeros(4, 2, 3), layout, 4)
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+def test_what_is_no_plain_number_is_refused() -> None:
+    quantized = torch.quantize_per_tensor(torch.ones(4, 2, 3), 0.1, 0, torch.qint8)
+    for tensor in (quantized, torch.ones(4, 2, 3).to_sparse(), torch.ones(4, 2, 3) * 1j):
+        with pytest.raises(CaptureError):
+            pool(tensor, Layout(0, (1,)), 4)
+    with pytest.raises(CaptureError):
+        pool(torch.ones(4, 0, 3), Layout(0, (1,)), 4)

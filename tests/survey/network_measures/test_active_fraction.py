@@ -153,6 +153,13 @@ def test_what_half_precision_tells_apart_is_not_constant(kind: torch.dtype) -> N
     assert values(net, drawn(512, 4).to(kind))[1] == 0.0
 
 
+def test_channels_of_integers_are_counted_as_those_of_floats() -> None:
+    images = 9 * drawn(64, 4)
+    nets = (lambda _, x: torch.relu(x.int())), (lambda _, x: torch.relu(x.trunc()))
+    whole, floats = (scores_of(Computed(net), images)["active_fraction"] for net in nets)
+    assert whole.value == floats.value is not None
+
+
 @pytest.mark.parametrize(
     ("net", "images", "reason"),
     [

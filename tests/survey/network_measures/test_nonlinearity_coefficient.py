@@ -51,6 +51,14 @@ def test_one_number_an_image_is_a_row_of_one() -> None:
     assert scored(nn.Sequential(column, nn.Flatten(0)), drawn()).value == expected
 
 
+def test_of_a_mapping_the_logits_count() -> None:
+    class Mapped(Elementwise):
+        def forward(self, images: torch.Tensor) -> object:
+            return {"features": images, "logits": self.function(images)}
+
+    assert scored(Mapped(torch.square), drawn()) == scored(Elementwise(torch.square), drawn())
+
+
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
