@@ -1,4 +1,4 @@
-"""The arguments of calls: tensors among them, and calls made again on another tensor."""
+"""Calls and their arguments: tensors among them, and calls made again on another tensor."""
 
 from __future__ import annotations
 
@@ -84,6 +84,12 @@ def repeated(
 def by_hand(_tensor: torch.Tensor) -> torch.Tensor:
     """Refuse to repeat an activation that several calls make up."""
     raise CaptureError("it is written by hand, as several calls, or takes its input twice")
+
+
+def called(function: Any) -> str:
+    """Return the name of what is called, or of the attribute of a tensor that is read."""
+    name = getattr(function, "__name__", str(function))
+    return str(function.__self__.__name__ if name == "__get__" else name)
 
 
 def argument(

@@ -16,7 +16,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from survey.capture.activations import activation_called, activation_of, site_name
-from survey.capture.arguments import tensors_in, tensors_read
+from survey.capture.arguments import called, tensors_in, tensors_read
 from survey.capture.elementwise import ELEMENTWISE
 from survey.capture.layout import MARK
 from survey.capture.unsupported import refuse_hidden, uncompiled
@@ -285,8 +285,7 @@ def _kind(tensor: torch.Tensor) -> str | None:
 
 def _name(function: Any) -> str:
     """Return what is called, or which attribute of a tensor is read."""
-    name = getattr(function, "__name__", str(function))
-    plain = str(function.__self__.__name__ if name == "__get__" else name).strip("_")
+    plain = called(function).strip("_")
     return activation_called(function) or ELEMENTWISE.get(function, (plain,))[0]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from survey.capture.arguments import argument
+from survey.capture.arguments import argument, called
 from survey.capture.expressions import term_of
 from survey.network_measures.paths.counts import Paths
 
@@ -89,9 +89,7 @@ class PathCall:
     @property
     def name(self) -> str:
         """What is called, or which attribute of a tensor is read."""
-        function: Any = self.function
-        name = getattr(function, "__name__", str(function))
-        return str(function.__self__.__name__ if name == "__get__" else name)
+        return called(self.function)
 
     def trace(self, value: Any) -> Trace | None:
         """Return what is known of an argument; None if it does not depend on the input."""
