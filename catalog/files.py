@@ -79,33 +79,51 @@ def file_sha256(path: Path) -> str:
         ) from problem
 
 
-def file_identity(path: Path) -> tuple[int, int, int]:
+def file_identity(file: Path | int) -> tuple[int, int, int]:
     """Return what an unchanged file keeps: its bytes, its last change in nanoseconds, its inode.
 
     -1 each where it is not there. Whoever sets the time of a modification back still changes the
-    time at which that was done, and another file in its place has another inode.
+    time at which that was done, and another file in its place has another inode. An open file is
+    given by its descriptor.
     """
     try:
-        status = path.stat()
+        status = os.stat(file)  # noqa: PTH116 - of a descriptor too
     # A name with a null byte is a ValueError.
     except (OSError, ValueError):
         return -1, -1, -1
     return status.st_size, max(status.st_mtime_ns, status.st_ctime_ns), status.st_ino
 
 
-def stat_signature_of(*facts: object, files: Iterable[Path] = ()) -> str:
+def change_mark(file: Path | int) -> int:
+    """Return a hash that an unchanged file keeps; see ``file_identity``."""
+    return mark_of(file_identity(file))
+
+
+def mark_of(identity: tuple[int, int, int]) -> int:
+    """Return the ``change_mark`` of a file's identity."""
+    # Without the inode: on some network file systems a file gets another one while it is read.
+    return hash(identity[:2])
+
+
+def stat_signature_of(
+    *facts: object,
+    files: Sequence[Path] = (),
+    identities: Iterable[tuple[int, int, int]] | None = None,
+) -> str:
     """Return a sha256 (hex) over facts, and over files' names, sizes, changes and inodes.
 
     Parameters
     ----------
     *facts : object
         What else determines the content; only their ``repr`` counts.
-    files : iterable of Path
+    files : sequence of Path
         The files that hold it.
+    identities : iterable of (int, int, int), optional
+        Their ``file_identity``, where it is known.
     """
     digest = hashlib.sha256(repr(facts).encode())
-    for file in files:
-        digest.update(repr((str(file), *file_identity(file))).encode())
+    for file, identity in zip(files, identities or map(file_identity, files), strict=True):
+        digest.update(repr((str(file), *identity)).encode())
     return digest.hexdigest()
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from catalog.models.base import InputTransform, RemoteFile
+from survey.errors import DatasetError
+from survey.text import printable
 
 if TYPE_CHECKING:
     import torch
@@ -71,6 +73,9 @@ class ImageDataset(Protocol):
     def pick(self, transform: InputTransform, positions: Sequence[int]) -> Iterator[Sample]:
         """Yield the images at these positions alone, in the order given.
 
+        What a file holds now must be what its ``stat_signature`` was first taken of, so that all
+        images are of one state of the dataset.
+
         Parameters
         ----------
         transform : InputTransform
@@ -83,6 +88,28 @@ class ImageDataset(Protocol):
         DatasetError
             If the files went away or changed since the dataset was opened.
         """
+
+
+def require_unchanged(file: Path, mark: int, now: int) -> None:
+    """Refuse a file that changed since its dataset was opened.
+
+    Parameters
+    ----------
+    file : Path
+        The file.
+    mark, now : int
+        Its ``change_mark`` then and now.
+
+    Raises
+    ------
+    DatasetError
+        If they differ.
+    """
+    if mark != now:
+        raise DatasetError(
+            f"{printable(str(file))} changed since the dataset was opened",
+            hint="run the same command again when nothing writes to the dataset",
+        )
 
 
 class Files(Protocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from catalog.bounds import open_file
-from catalog.datasets.base import ImageDataset, Sample
+from catalog.datasets.base import ImageDataset, Sample, require_unchanged
 from catalog.datasets.images.decoding import (
     DECODE_ERRORS,
     ahead,
@@ -28,6 +29,7 @@ from catalog.datasets.images.decoding import (
     reason,
 )
 from catalog.datasets.order import fingerprint_of, place
+from catalog.files import change_mark, file_identity, mark_of
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError
 
@@ -115,8 +117,10 @@ class PictureDataset(ImageDataset, ABC):
         try:
             with opener() as file:
                 whole = decoded(file, transform)
+                self._require_unchanged(position, file)
         except DECODE_ERRORS as problem:
             self._require_there(picture, problem)
+            self._require_unchanged(position)
             cause = reason(problem).replace(f"{self.root}{os.sep}", "")
             error = printable(f"{picture.name} cannot be decoded: {cause}")
             return Sample(position, name, None, picture.label, error)
@@ -125,9 +129,17 @@ class PictureDataset(ImageDataset, ABC):
     def _require_there(self, picture: Picture, problem: BaseException) -> None:
         """Raise if a problem is not the picture's, but its file's or its disk's."""
 
+    def _require_unchanged(
+        self, position: int, file: BufferedReader | BytesIO | None = None
+    ) -> None:
+        """Raise if a picture, which was read from a file that may be open yet, changed."""
+
 
 class FilePictures(PictureDataset):
     """Pictures that are files of their own; a kind of dataset gives the place of each."""
+
+    #: The ``change_mark`` of each file, of when the first signature was taken.
+    _marks: array[int] | None = None
 
     @abstractmethod
     def _file(self, picture: Picture) -> Path:
@@ -139,6 +151,20 @@ class FilePictures(PictureDataset):
 
     def _opened(self, position: int) -> BufferedReader:
         return open_file(self._file(self._pictures[position]))
+
+    def _identities(self) -> list[tuple[int, int, int]]:
+        """Return every file's identity; what is picked later must have that of the first call."""
+        identities = [file_identity(self._file(picture)) for picture in self._pictures]
+        self._marks = self._marks or array("q", map(mark_of, identities))
+        return identities
+
+    def _require_unchanged(
+        self, position: int, file: BufferedReader | BytesIO | None = None
+    ) -> None:
+        if self._marks is not None:
+            path = self._file(self._pictures[position])
+            now = change_mark(file.fileno() if file else path)
+            require_unchanged(path, self._marks[position], now)
 
     def _require_there(self, picture: Picture, problem: BaseException) -> None:
         if not isinstance(problem, OSError) or problem.errno is None:

@@ -12,7 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from catalog.bounds import AtMost, allowance, open_file, read_at_most
-from catalog.datasets.base import INCOMPLETE
+from catalog.datasets.base import INCOMPLETE, require_unchanged
+from catalog.files import change_mark
 from survey.errors import DatasetError
 from survey.text import first_names
 
@@ -107,19 +108,27 @@ def index_members(archive: Path, wanted: Collection[str]) -> dict[str, Member]:
     return members
 
 
-def read_at(archive: Path, member: Member) -> bytes:
+def read_at(archive: Path, member: Member, mark: int) -> bytes:
     """Return a file's content from its place in an uncompressed archive.
+
+    Parameters
+    ----------
+    archive : Path
+        The archive.
+    member : Member
+        The place.
+    mark : int
+        The archive's ``change_mark`` of when it was indexed.
 
     Raises
     ------
     DatasetError
-        If the archive cannot be read any more, or is shorter than when it was indexed.
+        If the archive cannot be read any more, or changed since then.
     """
     with _reading(archive), open_file(archive) as file:
         file.seek(member.offset)
         content = file.read(member.bytes)
-    if len(content) != member.bytes:
-        raise DatasetError(f"{archive} is shorter than when it was opened", hint=INCOMPLETE)
+        require_unchanged(archive, mark, change_mark(file.fileno()))
     return content
 
 

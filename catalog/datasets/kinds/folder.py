@@ -14,7 +14,6 @@ from pathlib import Path
 from catalog.datasets.images.decoding import printable
 from catalog.datasets.images.encoded import FilePictures, Picture
 from catalog.datasets.kind import DatasetInfo, DatasetKind
-from catalog.files import file_identity
 from survey.errors import DatasetError
 from survey.text import counted
 
@@ -47,8 +46,8 @@ class FolderDataset(FilePictures):
 
     def stat_signature(self) -> str:
         digest = hashlib.sha256(repr((str(self.root.resolve()), self.class_names)).encode())
-        for picture in self._pictures:
-            digest.update(repr((picture, *file_identity(self._file(picture)))).encode())
+        for picture, identity in zip(self._pictures, self._identities(), strict=True):
+            digest.update(repr((picture, *identity)).encode())
         return digest.hexdigest()
 
     def _file(self, picture: Picture) -> Path:

@@ -26,7 +26,7 @@ from catalog.datasets.kinds.imagenet_devkit import (
     validation_wnids,
 )
 from catalog.datasets.label_map import IMAGENET_CLASSES, imagenet_wnids
-from catalog.files import file_identity, stat_signature_of
+from catalog.files import file_identity, mark_of, stat_signature_of
 from survey.errors import DatasetError
 
 #: How many images there are.
@@ -119,8 +119,10 @@ class FlatDataset(DevkitPictures, FilePictures):
             )
 
     def stat_signature(self) -> str:
-        files = (self._file(picture) for picture in self._pictures)
-        return stat_signature_of("flat", files=(*files_of(self._devkit), *files))
+        kit = files_of(self._devkit)
+        files = (*kit, *map(self._file, self._pictures))
+        identities = (*map(file_identity, kit), *self._identities())
+        return stat_signature_of("flat", files=files, identities=identities)
 
     def _file(self, picture: Picture) -> Path:
         return self.root / PurePosixPath(picture.name).name
@@ -132,7 +134,8 @@ class TarDataset(DevkitPictures):
     def __init__(self, name: str, root: Path, devkit: Path) -> None:
         super().__init__(name, root, devkit)
         self._tar = root / TAR
-        self._members = _index(self._tar, file_identity(self._tar))
+        identity = file_identity(self._tar)
+        self._mark, self._members = mark_of(identity), _index(self._tar, identity)
 
     def stat_signature(self) -> str:
         return stat_signature_of("tar", files=(self._tar, *files_of(self._devkit)))
@@ -146,7 +149,7 @@ class TarDataset(DevkitPictures):
         return sorted(range(len(self)), key=lambda position: self._member(position).offset)
 
     def _opened(self, member: Member) -> io.BytesIO:
-        return io.BytesIO(read_at(self._tar, member))
+        return io.BytesIO(read_at(self._tar, member, self._mark))
 
     def _member(self, position: int) -> Member:
         return self._members[PurePosixPath(self._pictures[position].name).name]

@@ -19,6 +19,7 @@ from catalog.bounds import parse_json
 from catalog.datasets.base import INCOMPLETE
 from catalog.datasets.images.decoding import printable
 from catalog.datasets.kinds.parquet_pages import Footer, Pages
+from catalog.files import change_mark
 from survey.errors import DatasetError
 from survey.text import first_line
 
@@ -56,6 +57,8 @@ class Columns:
     groups: list[int]
     #: What the pages of its pictures unpack to.
     pages: Pages
+    #: Its ``change_mark`` before it was read.
+    mark: int
 
 
 def read_columns(file: Path) -> Columns:
@@ -66,6 +69,7 @@ def read_columns(file: Path) -> Columns:
     DatasetError
         If it cannot be read, or has no column of encoded pictures.
     """
+    mark = change_mark(file)
     with reading(file) as opened:
         schema = opened.schema_arrow
         image = _column(schema, IMAGE_COLUMNS)
@@ -88,6 +92,7 @@ def read_columns(file: Path) -> Columns:
             class_names=_class_names(schema, label),
             groups=footer.rows,
             pages=footer.pages(leaf),
+            mark=mark,
         )
 
 

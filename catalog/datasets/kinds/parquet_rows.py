@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from catalog.bounds import allowance
-from catalog.datasets.base import INCOMPLETE
+from catalog.datasets.base import INCOMPLETE, require_unchanged
 from catalog.datasets.images.encoded import Opener, Picture, PictureDataset
 from catalog.datasets.kinds.parquet_listing import (
     BATCH_BYTES,
@@ -27,7 +27,7 @@ from catalog.datasets.kinds.parquet_listing import (
     reading,
     require_alike,
 )
-from catalog.files import stat_signature_of
+from catalog.files import change_mark, stat_signature_of
 from survey.errors import DatasetError
 
 #: Encoded pictures held at a time, in bytes. Images come in a shuffled order, and a row group is
@@ -47,6 +47,8 @@ class _Group:
     rows: range
     #: Rows that may be unpacked at a time.
     batch: int
+    #: The file's ``change_mark`` of when its columns were read.
+    mark: int
 
 
 class ParquetDataset(PictureDataset):
@@ -122,7 +124,9 @@ def _numbered(read: Sequence[Columns]) -> tuple[_Group, ...]:
     for columns in read:
         batch = columns.pages.rows_within(BATCH_BYTES, _BATCH_ROWS)
         for number, rows in enumerate(columns.groups):
-            groups.append(_Group(columns.file, number, range(first, first + rows), batch))
+            groups.append(
+                _Group(columns.file, number, range(first, first + rows), batch, columns.mark)
+            )
             first += rows
     if not first:
         raise DatasetError(f"{read[0].file} holds no rows", hint=INCOMPLETE)
@@ -146,8 +150,13 @@ def _contents(
                 if row in wanted:
                     yield row, value.as_py()
                 row += 1
+    require_unchanged(group.file, group.mark, change_mark(group.file))
     if row != group.rows.stop:
-        raise DatasetError(f"{group.file} changed since it was opened", hint=INCOMPLETE)
+        raise DatasetError(
+            f"{group.file} holds {row - group.rows.start:,} rows of the {len(group.rows):,} that"
+            " it states",
+            hint=INCOMPLETE,
+        )
 
 
 def _opened(content: bytes | None) -> io.BytesIO:

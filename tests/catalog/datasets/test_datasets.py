@@ -389,6 +389,36 @@ def test_fingerprints_follow_content_and_signatures_follow_files(folder: Path) -
     assert FolderDataset("x", folder).fingerprint() != fingerprint
 
 
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".bmp", ".tif", ".webp"])
+def test_a_picture_that_changes_after_the_signature_is_refused(tmp_path: Path, suffix: str) -> None:
+    path = _picture(tmp_path / "root" / f"x{suffix}")
+    content = path.read_bytes()
+    dataset = FolderDataset("x", path.parent)
+    signature, fingerprint = dataset.stat_signature(), dataset.fingerprint()
+    (first,) = dataset.samples(SMALL)
+    assert first.pixels is not None
+    for other in (content[:-9], b"no picture", content):
+        path.write_bytes(other)
+        with pytest.raises(DatasetError, match=path.name):
+            list(dataset.samples(SMALL))
+    # What it holds is asked apart: it is the same again.
+    assert dataset.stat_signature() != signature
+    assert dataset.fingerprint() == fingerprint
+    with pytest.raises(DatasetError, match=path.name):
+        list(dataset.samples(SMALL))
+
+
+def test_a_link_that_comes_to_lead_nowhere_is_refused(tmp_path: Path) -> None:
+    target = _picture(tmp_path / "target.png")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "x.png").symlink_to(target)
+    dataset = FolderDataset("x", tmp_path / "root")
+    dataset.stat_signature()
+    target.unlink()
+    with pytest.raises(DatasetError, match=r"x\.png"):
+        list(dataset.samples(SMALL))
+
+
 def test_leaving_early_ends_the_decoding(folder: Path) -> None:
     before = threading.active_count()
     samples = iter(FolderDataset("x", folder).samples(SMALL))

@@ -192,6 +192,18 @@ def test_an_archive_that_shrinks_while_it_is_read_ends_the_run(tmp_path: Path) -
             read()
 
 
+@pytest.mark.parametrize("form", [as_flat, as_tar])
+def test_images_that_are_written_again_end_the_run(
+    tmp_path: Path, form: Callable[[Path], Path]
+) -> None:
+    dataset = open_dataset(f"imagenet:{form(tmp_path)}", Path())
+    dataset.stat_signature()
+    assert len(list(dataset.samples(SMALL))) == len(dataset)
+    form(tmp_path)
+    with pytest.raises(DatasetError, match="ILSVRC2012"):
+        list(dataset.samples(SMALL))
+
+
 def test_a_part_of_the_classes_is_a_folder_and_not_imagenet(tmp_path: Path) -> None:
     root = as_classes(tmp_path)
     for path in (root / WNIDS[0]).iterdir():

@@ -432,7 +432,7 @@ def test_damage_within_is_met_when_it_is_read(tmp_path: Path) -> None:
         list(dataset.samples(SMALL))
 
 
-@pytest.mark.parametrize("rows", [1, 9])
+@pytest.mark.parametrize("rows", [1, 8, 9])
 def test_a_file_that_is_replaced_is_noticed(tmp_path: Path, rows: int) -> None:
     path = write(tmp_path / "x.parquet", [jpeg(n) for n in range(8)], [0] * 8, group=20)
     dataset = opened(path)

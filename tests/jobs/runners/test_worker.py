@@ -260,6 +260,31 @@ def test_a_dataset_that_changes_under_a_scan_is_no_finished_run(tmp_path):
     assert "dataset changed" in seen[-1].message
 
 
+def test_pictures_that_change_and_change_back_give_no_score(tmp_path, monkeypatch):
+    folder = pictures(tmp_path / "pictures", (), 40)
+    contents = {path: path.read_bytes() for path in folder.iterdir()}
+    home = tmp_path / "home"
+    planned = dataclasses.replace(job(dataset=f"folder:{folder}", size=32), home=home)
+
+    def changing(*_):
+        for path in contents:
+            Image.new("RGB", (32, 32)).save(path)
+        yield from ()
+
+    def restored():
+        for path, content in contents.items():
+            path.write_bytes(content)
+
+    monkeypatch.setattr(jobs.runners.worker, "network_measured", changing)
+    assert [type(event) for event in events_of(planned)] == [Started, Failed]
+    restored()
+    monkeypatch.undo()
+    right = batches_in(events_of(dataclasses.replace(planned, home=None)))
+    assert batches_in(events_of(planned)) == right
+    # The cache of pixels is whole now: it has what the files hold.
+    assert batches_in(events_of(planned)) == right
+
+
 def test_a_dataset_whose_files_only_look_otherwise_is_the_planned_one(tmp_path):
     folder = pictures(tmp_path / "pictures", (), 40)
     planned = job(dataset=f"folder:{folder}", size=32)
