@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 #: The hub's names of a split's files, such as ``test-00000-of-00002.parquet``.
 _SHARD = re.compile(r"(?P<split>.+)-\d{5}-of-(?P<shards>\d{5})(-\w+)?\.parquet")
 
-#: Folders that hold a split each.
-_SPLITS = ("train", "test", "validation")
+#: Names of folders, and of files, that hold a split each.
+_SPLITS = ("train", "training", "test", "testing", "validation", "valid", "val", "dev", "eval")
 
 
 def open_parquet(request: DatasetRequest) -> ParquetDataset:
@@ -44,7 +44,7 @@ def open_parquet(request: DatasetRequest) -> ParquetDataset:
             f"{path} {happened}",
             hint="a relative path starts where the command was called, or beside the survey file",
         )
-    _require_one_split(root, files)
+    _require_one_split(path, root, files)
     return ParquetDataset(request.name, root, files)
 
 
@@ -71,33 +71,37 @@ def _hidden(relative: Path) -> bool:
     return any(part.startswith(".") for part in relative.parts)
 
 
-def _require_one_split(root: Path, files: Sequence[Path]) -> None:
-    parts = {file: _part(file) for file in files}
-    splits = {split for split, _ in parts.values() if split}
-    if len(splits) > 1:
-        first = min(splits)
-        example = next(file for file, (split, _) in parts.items() if split == first)
-        glob = "*" if example.parent.name == first else f"{first}-*"
+def _require_one_split(asked: Path, root: Path, files: Sequence[Path]) -> None:
+    parts = [_part(file) for file in files]
+    examples = {split: example for split, example, _ in parts if split}
+    if len(examples) > 1:
+        names = [split.relative_to(root).as_posix() for split in sorted(examples)]
         raise DatasetError(
-            f"{root} holds several splits: {', '.join(sorted(splits))}",
-            hint=f"name one of them, such as parquet:{example.parent / glob}",
+            f"{root} holds several splits: {', '.join(names)}",
+            hint=f"name one of them, such as parquet:{examples[min(examples)]}",
         )
-    promised = {shards for _, shards in parts.values()}
-    for shards in promised - {None}:
-        # A single file may be asked for alone; some of many would be a part under a whole's name.
-        if 1 < len(files) != shards:
+    for shards in {shards for _, _, shards in parts if shards is not None}:
+        # A file may be asked for alone; some of many would be a part under a whole's name.
+        if len(files) != shards and not asked.is_file():
             raise DatasetError(
                 f"{root} holds {len(files)} of the {shards} files of its split",
                 hint="get the others too, or name one file",
             )
 
 
-def _part(file: Path) -> tuple[str | None, int | None]:
-    """Return the split a file belongs to and its number of files; None where neither is named."""
-    match = _SHARD.fullmatch(file.name)
-    if match:
-        return match["split"], int(match["shards"])
-    return (file.parent.name if file.parent.name in _SPLITS else None), None
+def _part(file: Path) -> tuple[Path | None, Path, int | None]:
+    """Return a file's split with its folder, what names all its files, and how many these are.
+
+    None where no split is named, or no number.
+    """
+    if match := _SHARD.fullmatch(file.name):
+        split = file.with_name(match["split"])
+        return split, split.with_name(f"{split.name}-*"), int(match["shards"])
+    if file.stem in _SPLITS:
+        return file.with_suffix(""), file, None
+    # The hub converts no more than the first part of a large split.
+    named = file.parent.name.removeprefix("partial-") in _SPLITS
+    return (file.parent if named else None), file.with_name("*"), None
 
 
 KIND = DatasetKind(

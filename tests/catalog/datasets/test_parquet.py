@@ -234,7 +234,7 @@ def test_leaving_early_reads_no_further(tmp_path: Path, monkeypatch: pytest.Monk
 def test_splits_are_not_mixed_and_shards_not_missed(tmp_path: Path) -> None:
     for name in ("train-00000-of-00001", "test-00000-of-00002", "test-00001-of-00002"):
         write(tmp_path / "data" / f"{name}.parquet", [jpeg()], [0], paths=[name])
-    with pytest.raises(DatasetError, match="test, train") as caught:
+    with pytest.raises(DatasetError, match="data/test, data/train") as caught:
         opened(tmp_path)
     assert f"parquet:{tmp_path}/data/test-*" in str(caught.value.hint)
     assert len(opened(tmp_path / "data" / "test-*")) == 2
@@ -246,6 +246,35 @@ def test_splits_are_not_mixed_and_shards_not_missed(tmp_path: Path) -> None:
     write(tmp_path / "converted" / "test" / "0000.parquet", [jpeg()], [0])
     with pytest.raises(DatasetError, match="test, train"):
         opened(tmp_path / "converted")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ("default/train/0000", "default/valid/0000"),
+        ("default/partial-train/0000", "default/test/0000"),
+        ("train", "test"),
+        ("plain/test/0000", "fancy/test/0000"),
+        ("plain/test-00000-of-00001", "fancy/test-00000-of-00001"),
+    ],
+)
+def test_splits_are_known_by_their_folders_and_files(
+    tmp_path: Path, files: tuple[str, ...]
+) -> None:
+    for images, file in enumerate(files, 1):
+        write(tmp_path / f"{file}.parquet", [jpeg(n) for n in range(images)], [0] * images)
+    with pytest.raises(DatasetError, match="several splits") as caught:
+        opened(tmp_path)
+    one = str(caught.value.hint).rpartition("parquet:")[2]
+    assert len(opened(Path(one))) in (1, 2)
+
+
+def test_one_file_of_several_is_no_whole(tmp_path: Path) -> None:
+    file = write(tmp_path / "data" / "test-00000-of-00005.parquet", [jpeg()], [0])
+    for part in (tmp_path, tmp_path / "data" / "test-*"):
+        with pytest.raises(DatasetError, match="1 of the 5"):
+            opened(part)
+    assert len(opened(file)) == 1
 
 
 @pytest.mark.parametrize(
