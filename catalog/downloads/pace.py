@@ -73,8 +73,10 @@ class _Paced(io.RawIOBase):
     def _check(self, seconds: float) -> None:
         if self._in_headers:
             if seconds > HEADERS_SECONDS:
-                raise Passing(f"no whole answer came in {format_duration(seconds)}")
+                text = f"no whole answer came in {format_duration(seconds)}"
+                raise Passing(text, of_server=True)
         elif seconds >= RATE_SECONDS:
             if self._count < LEAST_RATE * seconds:
-                raise Passing(f"only {self._count} bytes came in {format_duration(seconds)}")
+                text = f"only {self._count} bytes came in {format_duration(seconds)}"
+                raise Passing(text, of_server=True)
             self.begin_content()

@@ -18,6 +18,9 @@ from survey.text import shortened
 #: Answers that may be different a little later.
 _PASSING = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 
+#: Those that any other file would get too.
+_OF_SERVER = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+
 #: What the answers that stay the same mean, and what to do then.
 _REFUSALS: dict[int, tuple[str, str]] = {
     HTTPStatus.UNAUTHORIZED: (
@@ -63,12 +66,15 @@ class Passing(Exception):
         What happened, for a message.
     wait_seconds : float, optional
         How long to wait, where that is known.
+    of_server : bool
+        Whether it is the server that fails, and not one file of it.
     """
 
-    def __init__(self, reason: str, wait_seconds: float | None = None) -> None:
+    def __init__(
+        self, reason: str, wait_seconds: float | None = None, *, of_server: bool = False
+    ) -> None:
         super().__init__(reason)
-        self.reason = reason
-        self.wait_seconds = wait_seconds
+        self.reason, self.wait_seconds, self.of_server = reason, wait_seconds, of_server
 
 
 def check_redirect(response: Response, *_: object, **__: object) -> None:
@@ -111,7 +117,7 @@ def check_status(response: Response) -> None:
     reason = shortened(" ".join((response.reason or "").split()), 60)
     answer = f"the server answers {status} {reason}".rstrip()
     if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        raise Passing(answer, _retry_after(response))
+        raise Passing(answer, _retry_after(response), of_server=status in _OF_SERVER)
     meaning, hint = _REFUSALS.get(status, ("the file is not offered", ""))
     raise DownloadError(f"{answer}: {meaning}", hint=hint or None)
 

@@ -98,6 +98,7 @@ class Transfer:
         if self.partial.complete:
             # Its last byte came just before the process ended.
             return
+        answered = False
         try:
             with requests.Session() as session:
                 session.max_redirects = _REDIRECTS
@@ -105,9 +106,10 @@ class Transfer:
                 for scheme in ("https://", "http://"):
                     session.mount(scheme, PacedAdapter())
                 with self._asked(session) as response:
+                    answered = True
                     self._receive(response)
         except requests.RequestException as problem:
-            raise self._judged(problem) from None
+            raise self._judged(problem, answered=answered) from None
         except ValueError as problem:
             # What libraries let through of addresses and answers that mean nothing.
             raise self._unaskable(type(problem).__name__) from None
@@ -218,7 +220,7 @@ class Transfer:
             raise self._refusal(
                 f"{problem.reason}, the last of {failures} failures in a row",
                 "check the network and run the same command again: it goes on where this one ended",
-                UnreachableError,
+                UnreachableError if problem.of_server else DownloadError,
             )
         seconds = problem.wait_seconds
         if seconds is None:
@@ -232,7 +234,7 @@ class Transfer:
             )
         time.sleep(seconds)
 
-    def _judged(self, problem: requests.RequestException) -> Exception:
+    def _judged(self, problem: requests.RequestException, *, answered: bool) -> Exception:
         """Return the error for a failed request, without its message: that holds the address."""
         causes = list(_causes(problem))
         if isinstance(problem, requests.TooManyRedirects):
@@ -247,10 +249,11 @@ class Transfer:
         if isinstance(problem, requests.Timeout) or any(
             isinstance(cause, TimeoutError) for cause in causes
         ):
-            return Passing("no answer in time")
+            return Passing("no answer in time", of_server=True)
         if isinstance(problem, requests.ConnectionError | requests.exceptions.ChunkedEncodingError):
             reasons = [cause.strerror for cause in causes if isinstance(cause, OSError)]
-            return Passing(next(filter(None, reasons), "the connection broke").lower())
+            reason = next(filter(None, reasons), "the connection broke").lower()
+            return Passing(reason, of_server=not answered)
         return self._unaskable(type(problem).__name__)
 
     def _unaskable(self, why: str) -> DownloadError:

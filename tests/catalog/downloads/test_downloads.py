@@ -27,6 +27,7 @@ from catalog.downloads.receipts import write_note
 from catalog.downloads.responses import is_page
 from catalog.downloads.urls import browser_address, direct_address, public_address
 from catalog.models.base import RemoteFile
+from jobs.planning.prefetch import fetch
 from survey.errors import DownloadError, UnreachableError
 from tests.catalog.downloads.bad_server import (
     Fault,
@@ -340,9 +341,27 @@ def test_chunks_that_break_off_are_no_end(web: Web, store: FileStore) -> None:
 
 def test_a_server_that_always_breaks_is_given_up(web: Web, store: FileStore) -> None:
     web.serve("/a", BODY, ranges=False, always=resets_after(CUT))
-    error = refused(lambda: store.get(remote(web.url("/a"))))
-    assert isinstance(error, UnreachableError)
+    assert web.url("/a") in refused(lambda: store.get(remote(web.url("/a")))).message
     assert len(web.requests) == transfer.ATTEMPTS
+
+
+@pytest.mark.parametrize(
+    ("fault", "of_server"),
+    [
+        *((ends_after(CUT), False), (resets_after(CUT), False), (answers(500), False)),
+        *((answers(503), True), (answers(429), True), (sends(b""), True)),
+    ],
+)
+def test_other_files_are_asked_for_unless_the_server_fails(
+    web: Web, store: FileStore, fault: Fault, of_server: bool
+) -> None:
+    web.serve("/a", BODY, ranges=False, always=fault)
+    web.serve("/b", BODY)
+    wanted = [remote(web.url(path)) for path in ("/a", "/b")]
+    problems = fetch(wanted, store, lambda *_: None)
+    assert len(problems) == 1 + of_server
+    assert isinstance(problems[web.url("/a")], UnreachableError) == of_server
+    assert store.missing(wanted) == wanted[: 1 + of_server]
 
 
 def test_steady_progress_is_never_given_up(
