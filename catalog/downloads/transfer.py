@@ -83,12 +83,15 @@ class Transfer:
             If the server refuses, sends something else or cannot be reached, or the disk has no
             room. What was fetched so far stays, except where it is of no use.
         """
-        failures, furthest = 0, self.partial.bytes
+        failures, furthest, version = 0, self.partial.bytes, self.partial.version
         while True:
             try:
                 return self._attempt()
             except Passing as problem:
                 reached = self.partial.bytes
+                if self.partial.version != version:
+                    # As far as the bytes of another content go says nothing of this one.
+                    furthest, version = reached, self.partial.version
                 # Never the bytes of one try: a server that always breaks at one place is given up.
                 moved = reached >= furthest + PROGRESS_BYTES
                 failures, furthest = (1 if moved else failures + 1), max(furthest, reached)

@@ -373,6 +373,17 @@ def test_steady_progress_is_never_given_up(
     assert store.get(remote(web.url("/a"))).read_bytes() == BODY
 
 
+def test_progress_on_another_content_is_counted_from_its_start(
+    web: Web, store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "ATTEMPTS", 3)
+    monkeypatch.setattr(transfer, "PROGRESS_BYTES", 20_000)
+    web.serve("/a", OTHER, faults=[ends_after(17 * 2**14)], always=answers(500))
+    refused(lambda: store.get(remote(web.url("/a"))))
+    web.serve("/a", BODY, etag='"second"', faults=[ends_after(3 * 2**14)] * 5)
+    assert store.get(remote(web.url("/a"))).read_bytes() == BODY
+
+
 @pytest.mark.parametrize("status", [500, 503, 429])
 def test_a_server_in_trouble_is_asked_again(web: Web, store: FileStore, status: int) -> None:
     web.serve("/a", BODY, faults=[answers(status)] * 2)
