@@ -64,17 +64,15 @@ class Passing(Exception):
     ----------
     reason : str
         What happened, for a message.
-    wait_seconds : float, optional
-        How long to wait, where that is known.
+    least_wait : float
+        Seconds to wait at least.
     of_server : bool
         Whether it is the server that fails, and not one file of it.
     """
 
-    def __init__(
-        self, reason: str, wait_seconds: float | None = None, *, of_server: bool = False
-    ) -> None:
+    def __init__(self, reason: str, least_wait: float = 0.0, *, of_server: bool = False) -> None:
         super().__init__(reason)
-        self.reason, self.wait_seconds, self.of_server = reason, wait_seconds, of_server
+        self.reason, self.least_wait, self.of_server = reason, least_wait, of_server
 
 
 def check_redirect(response: Response, *_: object, **__: object) -> None:
@@ -208,15 +206,15 @@ def _hub_sha256(response: Response) -> str | None:
     return None
 
 
-def _retry_after(response: Response) -> float | None:
-    """Return how many seconds a server asks to wait: a number, or until a date."""
+def _retry_after(response: Response) -> float:
+    """Return how many seconds a server asks to wait: a number, until a date, or none."""
     header = response.headers.get("Retry-After", "").strip()
     if header.isascii() and header.isdigit():
         return float(header)
     try:
         until = parsedate_to_datetime(header)
     except (ValueError, OverflowError):
-        return None
+        return 0.0
     return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 

@@ -167,7 +167,7 @@ class Transfer:
             same = status != requests.codes.requested_range_not_satisfiable
         if not same:
             self.partial.discard()
-            raise Passing("the server's content changed in between", wait_seconds=0.0)
+            raise Passing("the server's content changed in between")
 
     def _check_length(self, length: int | None) -> None:
         known = self.file.bytes
@@ -225,17 +225,14 @@ class Transfer:
                 "check the network and run the same command again: it goes on where this one ended",
                 UnreachableError if problem.of_server else DownloadError,
             )
-        seconds = problem.wait_seconds
-        if seconds is None:
-            # Jitter: clients must not retry in lockstep.
-            doubled = FIRST_WAIT_SECONDS * 2.0 ** (failures - 1)
-            seconds = min(LONGEST_WAIT_SECONDS, doubled * random.uniform(0.75, 1.25))
-        elif seconds > LONGEST_WAIT_SECONDS:
+        if problem.least_wait > LONGEST_WAIT_SECONDS:
             raise self._refusal(
-                f"{problem.reason} and asks to wait {format_duration(seconds)}",
+                f"{problem.reason} and asks to wait {format_duration(problem.least_wait)}",
                 "run the same command again after that time",
             )
-        time.sleep(seconds)
+        # Jitter: clients must not retry in lockstep.
+        doubled = FIRST_WAIT_SECONDS * 2.0 ** (failures - 1) * random.uniform(0.75, 1.25)
+        time.sleep(max(problem.least_wait, min(LONGEST_WAIT_SECONDS, doubled)))
 
     def _judged(self, problem: requests.RequestException, *, answered: bool) -> Exception:
         """Return the error for a failed request, without its message: that holds the address."""

@@ -403,6 +403,19 @@ def test_a_server_decides_how_long_to_wait(web: Web, store: FileStore) -> None:
     assert store.get(remote(web.url("/c"))).is_file()
 
 
+@pytest.mark.parametrize("wait", ["0", "Sat, 21 Nov 2015 10:00:00 GMT", ""])
+def test_waits_grow_whatever_a_server_allows(
+    web: Web, store: FileStore, monkeypatch: pytest.MonkeyPatch, wait: str
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(transfer.time, "sleep", waits.append)
+    web.serve("/a", BODY, always=answers(503, Retry_After=wait))
+    refused(lambda: store.get(remote(web.url("/a"))))
+    least = [0.75 * transfer.FIRST_WAIT_SECONDS * 2**number for number in range(4)]
+    assert len(waits) == 4
+    assert all(mine >= each for mine, each in zip(waits, least, strict=True))
+
+
 @pytest.mark.parametrize("status", [404, 403, 410, 451])
 def test_a_refusal_is_final(web: Web, store: FileStore, status: int) -> None:
     web.serve("/a", BODY, always=answers(status))
