@@ -6,6 +6,7 @@ how one is opened. A picture that cannot be decoded is a sample with an error.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from abc import ABC, abstractmethod
@@ -168,6 +169,9 @@ class FilePictures(PictureDataset):
 
     def _require_there(self, picture: Picture, problem: BaseException) -> None:
         if not isinstance(problem, OSError) or problem.errno is None:
+            return
+        # A place in a damaged picture to which no file reaches; opening names its file.
+        if problem.errno == errno.EINVAL and problem.filename is None:
             return
         path = self._file(picture)
         # A link to nowhere is a broken picture. Passing over any other that cannot be read would

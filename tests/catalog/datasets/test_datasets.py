@@ -311,6 +311,8 @@ def _break(folder: Path) -> dict[str, bytes]:
         "a/empty.png": b"",
         "a/huge.png": bytes(huge),
         "a/junk.tif": b"II*\x00" + bytes(range(256)),
+        # Its first directory lies beyond the end of any file.
+        "a/far.tif": b"II+\x00\x08\x00\x00\x00" + (2**63 - 1).to_bytes(8, "little"),
         "a/junk.webp": b"RIFF\x00\x00\x00\x00WEBPVP8 " + bytes(64),
     }
 
