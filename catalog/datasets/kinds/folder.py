@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from catalog.datasets.images.decoding import printable
@@ -31,6 +31,8 @@ class FolderDataset(FilePictures):
         The name it was asked for by, such as ``folder:cifar10-sample``.
     root : Path
         The folder.
+    apart : collection of str
+        Names of folders below it that are no classes.
 
     Raises
     ------
@@ -38,9 +40,9 @@ class FolderDataset(FilePictures):
         If there is no such folder, or no picture in it.
     """
 
-    def __init__(self, name: str, root: Path) -> None:
+    def __init__(self, name: str, root: Path, apart: Collection[str] = ()) -> None:
         others: Counter[str] = Counter()
-        super().__init__(name, root, *_scan(root, others))
+        super().__init__(name, root, *_scan(root, others, apart))
         parts = [f"{counted(number, 'picture')} {where}" for where, number in others.items()]
         self.left_out = " and ".join(parts) or None
 
@@ -54,10 +56,12 @@ class FolderDataset(FilePictures):
         return self.root / picture.name
 
 
-def _scan(root: Path, others: Counter[str]) -> tuple[tuple[str, ...], list[Picture]]:
+def _scan(
+    root: Path, others: Counter[str], apart: Collection[str]
+) -> tuple[tuple[str, ...], list[Picture]]:
     """Return the class names in sorted order and the pictures of all of them; count the others."""
     try:
-        return _listed(root, others)
+        return _listed(root, others, apart)
     except OSError as problem:
         # A part that cannot be listed would be missing under the whole's name.
         raise DatasetError(
@@ -67,16 +71,17 @@ def _scan(root: Path, others: Counter[str]) -> tuple[tuple[str, ...], list[Pictu
         ) from problem
 
 
-def _listed(root: Path, others: Counter[str]) -> tuple[tuple[str, ...], list[Picture]]:
+def _listed(
+    root: Path, others: Counter[str], apart: Collection[str]
+) -> tuple[tuple[str, ...], list[Picture]]:
     if not root.is_dir():
         happened = "is not a folder" if root.exists() else "does not exist"
         raise DatasetError(
             f"dataset folder {root} {happened}",
             hint="a relative path starts where the command was called, or beside the survey file",
         )
-    classes = tuple(
-        sorted(entry.name for entry in root.iterdir() if entry.is_dir() and _shown(entry.name))
-    )
+    folders = (entry.name for entry in root.iterdir() if entry.is_dir())
+    classes = tuple(sorted(name for name in folders if _shown(name) and name not in apart))
     pictures = [
         Picture(os.path.relpath(path, root), label)
         for label, class_name in enumerate(classes)

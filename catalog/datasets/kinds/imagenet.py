@@ -21,6 +21,7 @@ from catalog.datasets.kind import DatasetInfo, DatasetKind, DatasetRequest
 from catalog.datasets.kinds.folder import FolderDataset
 from catalog.datasets.kinds.imagenet_devkit import (
     ARCHIVE,
+    FOLDER,
     files_of,
     find_devkit,
     validation_wnids,
@@ -34,6 +35,9 @@ IMAGES = 50_000
 
 #: The archive of images.
 TAR = "ILSVRC2012_img_val.tar"
+
+#: Folders that may lie beside those of the classes: the kit, and what a file system makes itself.
+_NO_CLASSES = (FOLDER, "lost+found")
 
 
 def open_imagenet(request: DatasetRequest) -> PictureDataset:
@@ -51,11 +55,15 @@ def open_imagenet(request: DatasetRequest) -> PictureDataset:
     if not root.is_dir():
         happened = "is not a folder" if root.exists() else "does not exist"
         raise DatasetError(f"{root} {happened}", hint=_what_to_put(root))
-    if (root / TAR).exists():
+    archive, folders = (root / TAR).exists(), (root, root / "val")
+    # Without its kit an archive is of no use, and may be where class folders came from.
+    if not (archive and any((root / kit).exists() for kit in (ARCHIVE, FOLDER))):
+        for folder in folders:
+            if any((folder / wnid).is_dir() for wnid in imagenet_wnids()):
+                return _class_folders(name, folder)
+    if archive:
         return TarDataset(name, root, find_devkit(root))
-    for folder in (root, root / "val"):
-        if any((folder / wnid).is_dir() for wnid in imagenet_wnids()):
-            return _class_folders(name, folder)
+    for folder in folders:
         if next(folder.glob("ILSVRC2012_val_*"), None):
             return FlatDataset(name, folder, find_devkit(root))
     raise DatasetError(f"{root} holds no validation images of ImageNet", hint=_what_to_put(root))
@@ -63,7 +71,7 @@ def open_imagenet(request: DatasetRequest) -> PictureDataset:
 
 def _class_folders(name: str, root: Path) -> FolderDataset:
     """Return the images in one subfolder a class, named by wnid."""
-    dataset = FolderDataset(name, root)
+    dataset = FolderDataset(name, root, apart=_NO_CLASSES)
     strange = sorted(set(dataset.class_names) - set(imagenet_wnids()))
     if strange:
         raise DatasetError(

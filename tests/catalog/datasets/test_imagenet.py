@@ -115,6 +115,20 @@ def test_every_form_is_the_same_dataset(tmp_path: Path, form: Callable[[Path], P
     assert dataset.fingerprint() == reference.fingerprint()
 
 
+@pytest.mark.parametrize("form", [as_classes, as_classes_val])
+@pytest.mark.parametrize("beside", [f"{imagenet.TAR}", f"{FOLDER}/readme.txt", "lost+found/#1.png"])
+def test_class_folders_are_all_with_what_they_came_from_beside(
+    tmp_path: Path, form: Callable[[Path], Path], beside: str
+) -> None:
+    reference = open_dataset(f"imagenet:{as_classes(tmp_path / 'reference')}", Path())
+    root = form(tmp_path / "other")
+    folder = root if (root / WNIDS[0]).exists() else root / "val"
+    write(root if beside == imagenet.TAR else folder, {beside: jpeg()})
+    dataset = open_dataset(f"imagenet:{root}", Path())
+    assert dataset.class_names == tuple(sorted(WNIDS))
+    assert dataset.fingerprint() == reference.fingerprint()
+
+
 def test_labels_are_the_kits_and_lead_to_imagenets_outputs(tmp_path: Path) -> None:
     dataset = open_dataset(f"imagenet:{as_tar(tmp_path)}", Path())
     outputs = label_map(dataset.class_names, 1000)
