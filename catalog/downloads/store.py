@@ -74,7 +74,7 @@ class FileStore:
         Raises
         ------
         DownloadError
-            If a file was put there by hand that is not the one published.
+            If a file was put there by hand that is not the one published, or cannot be read.
         """
         return self._kept(file) or self._by_hand(file) or self._elsewhere(file)
 
@@ -171,8 +171,14 @@ class FileStore:
 
     def _checked(self, file: RemoteFile, place: Path) -> FileDigests:
         """Return what a file put there by hand holds; refuse it where it is the wrong one."""
-        content = content_of(place)
-        wrong = _difference(file, place, content)
+        try:
+            content = content_of(place)
+            wrong = _difference(file, place, content)
+        except OSError as problem:
+            raise DownloadError(
+                f"{place} cannot be read: {problem.strerror}",
+                hint="make it readable, or put another copy in its place",
+            ) from problem
         if wrong is not None:
             raise DownloadError(
                 f"{place} is not the {file.name} published: {wrong}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
@@ -687,6 +688,28 @@ def test_a_store_that_can_only_be_read_uses_what_lies_there(
     assert not kept_files(store, "sha256", "locks")
     place.write_bytes(OTHER)
     assert str(place) in refused(lambda: store.find(file)).message
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_file_put_there_by_hand_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool
+) -> None:
+    store = a_store(tmp_path, offline=True)
+    file = remote("https://example.org/weights.pth", sha256=SHA256)
+    place = store.place(file)
+    place.parent.mkdir(parents=True)
+    place.write_bytes(BODY)
+
+    def closed(path: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    # The tests' user may read and write everywhere.
+    monkeypatch.setattr(store_module, "content_of", closed)
+    monkeypatch.setattr(os, "access", lambda *_: writable)
+    assert store.missing([file]) == [file]
+    message = refused(lambda: store.find(file)).message
+    assert str(place) in message
+    assert os.strerror(errno.EACCES) in message
 
 
 def test_a_page_saved_by_hand_is_seen_without_a_hash(tmp_path: Path) -> None:
