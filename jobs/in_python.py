@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ import torch
 from torch import nn
 
 from catalog.datasets.kinds.memory import HeldImages
-from catalog.datasets.kinds.memory import hold as hold_images
+from catalog.datasets.kinds.memory import held as held_images
 from catalog.home import Home
-from catalog.models.memory import hold as hold_model
+from catalog.models.memory import held as held_model
 from catalog.open_home import open_home
 from catalog.tags import TagValue
 from jobs.planning.definition import Definition, parse_definition
@@ -86,7 +87,7 @@ def survey_models(
     data : str, sequence of str, or iterable of batches
         Names as ``--dataset`` takes them. For a network in memory batches of images N x 3 x S x S,
         float32 and prepared as the network takes them, with labels or without; all are kept in
-        memory.
+        memory until the end.
     checkpoints : str or sequence of str
         Weights as ``--checkpoint`` takes them, for names.
     home : str or pathlib.Path
@@ -118,12 +119,16 @@ def survey_models(
     if isinstance(models, nn.Module):
         if checkpoints or runner is not None:
             raise SettingsError("a network in memory takes neither checkpoints nor a runner")
-        name, dataset = _held(models, data)
-        definition = _definition([name], (), [dataset], label, tags, measures, settings)
-    else:
-        names = _listed("models", models)
-        weights, datasets = _listed("checkpoints", checkpoints), _listed("data", data)
-        definition = _definition(names, weights, datasets, label, tags, measures, settings)
+        with _held(models, data) as (name, dataset):
+            definition = _definition([name], (), [dataset], label, tags, measures, settings)
+            return _surveyed(definition, home, None)
+    names = _listed("models", models)
+    weights, datasets = _listed("checkpoints", checkpoints), _listed("data", data)
+    definition = _definition(names, weights, datasets, label, tags, measures, settings)
+    return _surveyed(definition, home, runner)
+
+
+def _surveyed(definition: Definition, home: str | Path, runner: Runner | None) -> Surveyed:
     opened = open_home(Path(home), create=True)
     with progress_reporter() as reporter:
         outcome = run_survey(opened, definition, runner or _local_runner(), reporter)
@@ -164,8 +169,11 @@ def _listed(name: str, values: object) -> list[str]:
     )
 
 
-def _held(model: nn.Module, data: str | Sequence[str] | Iterable[Batch]) -> tuple[str, str]:
-    """Return the names of a network and of its images in this process."""
+@contextmanager
+def _held(
+    model: nn.Module, data: str | Sequence[str] | Iterable[Batch]
+) -> Iterator[tuple[str, str]]:
+    """Give the names of a network and of its images in this process, which knows them meanwhile."""
     if isinstance(data, str):
         raise SettingsError(
             f"a network in memory takes batches of images, not the dataset {data!r}",
@@ -187,10 +195,11 @@ def _held(model: nn.Module, data: str | Sequence[str] | Iterable[Batch]) -> tupl
         listed = ", ".join(" x ".join(map(str, shape)) for shape in sorted(shapes))
         raise InputError(f"images of batches are {listed}, must be of one size")
     together = torch.cat(images)
-    held = HeldImages(together, torch.cat(labels) if labels else None)
+    prepared = HeldImages(together, torch.cat(labels) if labels else None)
     _, channels, size, _ = together.shape
-    name = hold_model(model, size=size, classes=len(held.class_names), channels=channels)
-    return name, hold_images(held)
+    network = held_model(model, size=size, classes=len(prepared.class_names), channels=channels)
+    with network as name, held_images(prepared) as dataset:
+        yield name, dataset
 
 
 def _prepared(images: object) -> torch.Tensor:

@@ -6,6 +6,8 @@ import copy
 import functools
 import hashlib
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -40,8 +42,9 @@ class MemorySource(ModelSource):
         return _HELD[name]
 
 
-def hold(model: nn.Module, *, size: int, classes: int, channels: int = 3) -> str:
-    """Make a network known to this process and return the full name it has there.
+@contextmanager
+def held(model: nn.Module, *, size: int, classes: int, channels: int = 3) -> Iterator[str]:
+    """Make a network known to this process meanwhile; give the full name it has there.
 
     Parameters
     ----------
@@ -54,8 +57,8 @@ def hold(model: nn.Module, *, size: int, classes: int, channels: int = 3) -> str
     channels : int
         Of its images, 3 or 1.
 
-    Returns
-    -------
+    Yields
+    ------
     str
         ``memory:CLASS-DIGITS``. The digits are of a sha256 over the structure and the source text
         of the classes of its modules; what their methods call elsewhere is no part of it, nor are
@@ -74,7 +77,10 @@ def hold(model: nn.Module, *, size: int, classes: int, channels: int = 3) -> str
         brings_weights=True,
         build=functools.partial(_copy_of, copy.deepcopy(model)),
     )
-    return f"{MemorySource.name}:{name}"
+    try:
+        yield f"{MemorySource.name}:{name}"
+    finally:
+        _HELD.pop(name, None)
 
 
 def _copy_of(model: nn.Module) -> nn.Module:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -93,10 +93,10 @@ class TestMemory(DatasetKindContract):
     kind = memory.KIND
 
     @pytest.fixture
-    def opener(self, tmp_path: Path) -> Opener:
+    def opener(self, tmp_path: Path) -> Iterator[Opener]:
         images = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-        name = memory.hold(memory.HeldImages(images, torch.tensor([0, 1, 1, 0])))
-        return partial(open_dataset, name, tmp_path)
+        with memory.held(memory.HeldImages(images, torch.tensor([0, 1, 1, 0]))) as name:
+            yield partial(open_dataset, name, tmp_path)
 
 
 class TestParquet(DatasetKindContract):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 from PIL import Image
 from torch import nn
 
+from catalog.datasets.kinds.memory import HeldImages
 from catalog.home import Home
 from catalog.models import consent
 from catalog.open_home import open_home
@@ -17,7 +19,7 @@ from catalog.store.reader import query
 from jobs import survey_models
 from jobs.scan.scan_progress import read_progress
 from survey import MeasureSettings, measure
-from survey.errors import InputError, SurveyError
+from survey.errors import InputError, SettingsError, SurveyError
 
 SIZE = 8
 
@@ -97,6 +99,19 @@ def test_the_network_handed_over_is_left_as_it_was(tmp_path: Path) -> None:
     survey_models(model, batches(), home=tmp_path / "home", images_per_score=32)
     assert model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_neither_network_nor_images_are_kept_in_memory(home: Path, tmp_path: Path) -> None:
+    def kept() -> list[object]:
+        gc.collect()
+        return [each for each in gc.get_objects() if isinstance(each, (HeldImages, nn.GELU))]
+
+    ((images, labels), *_), path = batches(), tmp_path / "none"
+    assert survey_models(ready(), [(images, labels)], home=home, images_per_score=32).run_ids
+    assert not kept()
+    with pytest.raises(SettingsError):
+        survey_models(ready(), [(images, labels)], home=path, images_per_score=-1)
+    assert not kept()
 
 
 def test_labels_that_would_take_all_memory_are_refused(home: Path, tmp_path: Path) -> None:

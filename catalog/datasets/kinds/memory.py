@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from catalog.datasets.base import ImageDataset, Sample
@@ -64,10 +65,14 @@ class HeldImages(ImageDataset):
             yield Sample(position=position, name=str(position), pixels=pixels, label=label)
 
 
-def hold(images: HeldImages) -> str:
-    """Make images known to this process and return the name they have there."""
+@contextmanager
+def held(images: HeldImages) -> Iterator[str]:
+    """Make images known to this process meanwhile; give the name they have there."""
     _HELD[images.name] = images
-    return images.name
+    try:
+        yield images.name
+    finally:
+        _HELD.pop(images.name, None)
 
 
 def open_held(request: DatasetRequest) -> HeldImages:
