@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.datasets.kind import DatasetInfo
+from catalog.datasets.subset import split_name
 from catalog.home import Home
 from catalog.models.index import architectures, checkpoints, matching
 from catalog.models.sets import SETS, NamedSet
@@ -122,14 +123,15 @@ def list_datasets(home: Path, pattern: str | None = None, *, here: bool = False)
     home : Path
         The home; it need not exist.
     pattern : str, optional
-        A dataset as it is written, what stands before its colon, or a glob.
+        A dataset as it is written, with a selection or without, what stands before its colon, or
+        a glob.
     here : bool
         Whether to leave out those whose files have yet to come into the home.
 
     Raises
     ------
-    UnknownName
-        If the pattern fits nothing.
+    UnknownName, DatasetError
+        If the pattern fits nothing, or its selection cannot be used.
     """
     from catalog.datasets import DATASETS
     from catalog.downloads import FileStore
@@ -140,7 +142,7 @@ def list_datasets(home: Path, pattern: str | None = None, *, here: bool = False)
     def is_here(info: DatasetInfo) -> bool | None:
         """Return whether a dataset's files are in the home; None where it needs none there."""
         if info.home_folder is not None:
-            return (place.datasets / info.home_folder).is_dir()
+            return any((place.datasets / info.home_folder).glob("*"))
         return not store.missing(info.files) if info.files else None
 
     rows = [
@@ -164,6 +166,9 @@ def _datasets(infos: Sequence[DatasetInfo], pattern: str | None) -> list[Dataset
     if pattern is None:
         return list(infos)
     wanted = [info for info in infos if pattern == info.prefix or fnmatchcase(info.syntax, pattern)]
+    if not wanted:
+        whole, _ = split_name(pattern)
+        wanted = [info for info in infos if info.names(whole)]
     if not wanted:
         names = {name for info in infos for name in (info.prefix, info.syntax)}
         raise UnknownName("dataset", pattern, names)

@@ -134,7 +134,12 @@ def test_datasets_are_found_by_kind_and_glob(tmp_path: Path) -> None:
     assert named("cifar*") > named("cifar10")
     assert {"digits", "random"} <= named(here=True) <= named() - named("cifar*") - {"imagenet"}
     (tmp_path / "datasets/imagenet").mkdir(parents=True)
+    assert "imagenet" not in named(here=True)
+    (tmp_path / "datasets/imagenet/n01440764").mkdir()
     assert "imagenet" in named(here=True)
+    assert named("random:100") == {"random:IMAGES"}
+    assert named("folder:photos[:9 stratified]") == {"folder:PATH"}
+    assert named("digits[:100]") == {"digits"}
     assert named("cifar10", here=True) == set()
     with pytest.raises(UnknownName) as caught:
         named("cifar1")
