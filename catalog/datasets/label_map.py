@@ -16,9 +16,10 @@ def label_map(dataset_class_names: Sequence[str], model_classes: int) -> tuple[i
     """Return the output index of each of a dataset's classes.
 
     Classes that are all ImageNet wnids (``n01440764``) map onto the 1,000 indices of ImageNet-1k,
-    however few of them there are. Other classes fit in the dataset's own order when their number
-    equals the model's outputs: that order is the publisher's for published datasets, and sorted
-    for folders, as networks are trained on them.
+    however few of them there are; so do the numbers 0 to 999, by which ImageNet-V2 names them.
+    Other classes fit in the dataset's own order when their number equals the model's outputs: that
+    order is the publisher's for published datasets, and sorted for folders, as networks are trained
+    on them.
 
     Parameters
     ----------
@@ -38,6 +39,9 @@ def label_map(dataset_class_names: Sequence[str], model_classes: int) -> tuple[i
         indices = _imagenet_indices()
         known = all(wnid in indices for wnid in dataset_class_names)
         return tuple(indices[wnid] for wnid in dataset_class_names) if known else None
+    numbers = set(map(str, range(IMAGENET_CLASSES)))
+    if model_classes == IMAGENET_CLASSES and set(dataset_class_names) == numbers:
+        return tuple(map(int, dataset_class_names))
     # A network of as many outputs as there are wnids was trained on just these classes.
     return tuple(range(model_classes)) if len(dataset_class_names) == model_classes else None
 

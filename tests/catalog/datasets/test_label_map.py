@@ -14,6 +14,15 @@ def test_wnids_map_onto_their_imagenet_indices() -> None:
     assert label_map(("n01440764", "n01443537", "n15075141"), 1000) == (0, 1, 999)
 
 
+def test_numbers_are_imagenets_outputs_and_else_sorted_as_they_are_trained_on() -> None:
+    numbers = sorted(map(str, range(1000)))
+    assert label_map(numbers, 1000) == tuple(map(int, numbers))
+    for classes in (999, 12):
+        numbers = sorted(map(str, range(classes)))
+        assert label_map(numbers, classes) == tuple(range(classes))
+        assert label_map(numbers, 1000) is None
+
+
 @pytest.mark.real_data
 def test_wnids_map_as_published() -> None:
     with shared("data/imagenet-sample-labels.csv").open(newline="") as file:
