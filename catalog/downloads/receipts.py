@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from catalog.bounds import read_json
+from catalog.bounds import open_file, read_json
 from catalog.files import file_identity
 from catalog.models.base import RemoteFile
 
@@ -66,11 +66,11 @@ def content_of(path: Path) -> FileDigests:
     Raises
     ------
     OSError
-        If it cannot be read.
+        If it cannot be read, or is no file.
     """
     sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
     count = 0
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while piece := file.read(_PIECE_BYTES):
             sha256.update(piece)
             md5.update(piece)

@@ -13,6 +13,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from catalog.bounds import open_file
 from catalog.datasets.base import INCOMPLETE
 from catalog.datasets.kind import DatasetInfo, DatasetKind, DatasetRequest
 from catalog.models.base import RemoteFile
@@ -140,7 +141,7 @@ def _read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     header = struct.pack(f">{1 + len(shape)}I", _MAGIC + len(shape), *shape)
     size = len(header) + math.prod(shape)
     try:
-        with gzip.open(path) as file:
+        with open_file(path) as packed, gzip.open(packed) as file:
             # One byte more than is right shows a longer file, without reading all of a bomb.
             content = file.read(size + 1)
     except (OSError, EOFError, zlib.error) as problem:

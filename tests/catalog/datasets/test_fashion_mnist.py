@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,7 @@ def test_only_the_subset_asked_for_is_needed(shelf: Shelf) -> None:
         ("cut off", r"t10k-images-idx3-ubyte\.gz"),
         ("page", r"t10k-images-idx3-ubyte\.gz"),
         ("gone", r"t10k-images-idx3-ubyte\.gz"),
+        ("pipe", r"t10k-images-idx3-ubyte\.gz"),
         ("labels", "class 10"),
     ],
 )
@@ -88,6 +90,9 @@ def test_a_damaged_copy_is_refused(shelf: Shelf, damage: str, named: str) -> Non
         idx(images, noise(20, 28, 28), magic=0x0D03)
     elif damage == "gone":
         images.unlink()
+    elif damage == "pipe":
+        images.unlink()
+        os.mkfifo(images)
     else:
         images.write_bytes(
             {

@@ -24,7 +24,7 @@ from huggingface_hub import constants
 
 from catalog.downloads import FileStore, pace, transfer
 from catalog.downloads import store as store_module
-from catalog.downloads.receipts import write_note
+from catalog.downloads.receipts import content_of, write_note
 from catalog.downloads.responses import is_page
 from catalog.downloads.urls import browser_address, direct_address, public_address
 from catalog.models.base import RemoteFile
@@ -718,6 +718,15 @@ def test_a_page_saved_by_hand_is_seen_without_a_hash(tmp_path: Path) -> None:
     store.place(file).parent.mkdir(parents=True)
     store.place(file).write_bytes(b"<html>Sign in")
     assert "web page" in refused(lambda: store.get(file)).message
+
+
+def test_a_pipe_in_torchs_cache_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "torch" / "hub" / "checkpoints" / "weights.pth"
+    pipe.parent.mkdir(parents=True)
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="pipe"):
+        content_of(pipe)
+    assert a_store(tmp_path).find(remote("https://example.org/weights.pth", sha256=SHA256)) is None
 
 
 def test_a_link_put_there_by_hand_is_used_and_watched(tmp_path: Path) -> None:
