@@ -6,7 +6,6 @@ makes Pillow raise is listed here.
 
 from __future__ import annotations
 
-import re
 import struct
 import zlib
 from collections import deque
@@ -49,9 +48,6 @@ DECODE_ERRORS = (
 
 #: Threads that decode where a worker has no more of its own.
 _THREADS = 2
-
-# Line breaks and escape sequences: a file may be named so, a table or a terminal must not be.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -173,12 +169,6 @@ def ahead(
                 yield result
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def printable(text: str) -> str:
-    """Return a name that can be stored and shown on a line, whatever the file system allows."""
-    shown = _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
-    return shown.encode(errors="backslashreplace").decode()
 
 
 def reason(problem: BaseException) -> str:

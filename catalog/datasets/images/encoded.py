@@ -26,13 +26,13 @@ from catalog.datasets.images.decoding import (
     ahead,
     decoded,
     fitted,
-    printable,
     reason,
 )
 from catalog.datasets.order import fingerprint_of, place
 from catalog.files import change_mark, file_identity, mark_of
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError
+from survey.text import printable
 
 #: Stands for the hash of a picture without bytes, such as a link to nowhere.
 UNREADABLE = "unreadable"

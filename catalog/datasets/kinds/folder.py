@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from catalog.datasets.images.decoding import printable
 from catalog.datasets.images.encoded import FilePictures, Picture
 from catalog.datasets.kind import DatasetInfo, DatasetKind
 from survey.errors import DatasetError
-from survey.text import counted
+from survey.text import counted, printable
 
 #: File name endings that count as pictures, in lower case, and those of other pictures.
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")

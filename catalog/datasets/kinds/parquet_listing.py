@@ -17,11 +17,10 @@ import pyarrow.parquet as pq
 
 from catalog.bounds import parse_json
 from catalog.datasets.base import INCOMPLETE
-from catalog.datasets.images.decoding import printable
 from catalog.datasets.kinds.parquet_pages import Footer, Pages
 from catalog.files import change_mark
 from survey.errors import DatasetError
-from survey.text import first_line
+from survey.text import first_line, printable
 
 #: Columns that may hold the pictures and the labels; the first that is there is read.
 IMAGE_COLUMNS = ("image", "img")

@@ -518,9 +518,9 @@ def test_names_that_are_no_text_can_be_stored(folder: Path) -> None:
 
 
 def test_names_are_shown_on_one_line(folder: Path) -> None:
-    (folder / "a" / "two\nlines\x1b[31m\u2028.png").write_bytes(b"not a picture")
+    (folder / "a" / "two\nlines\x1b[31m\u2028\u202e.png").write_bytes(b"not a picture")
     samples = {s.name: s for s in FolderDataset("x", folder).samples(SMALL)}
-    shown = samples["a/two\\nlines\\x1b[31m\\u2028.png"]
+    shown = samples["a/two\\nlines\\x1b[31m\\u2028\\u202e.png"]
     assert shown.error is not None
     assert shown.error.startswith(shown.name)
     assert shown.error.isprintable()
