@@ -199,6 +199,11 @@ class RayRunner:
             yield worker.give_up("the worker's machine was lost")
         self._present = machines
         self._place()
+        if not self._workers:
+            raise ClusterError(
+                "no machine that is left of the Ray cluster has room for a worker",
+                hint="run the same command again: it continues where this one stopped",
+            )
 
     def _place(self) -> None:
         """Place workers where there is room, first where none was lost while it started."""

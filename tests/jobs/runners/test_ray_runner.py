@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -344,6 +344,25 @@ def test_a_worker_that_dies_while_starting_is_tried_elsewhere(
     deaths, machines, options, tried, monkeypatch
 ):
     assert starts(monkeypatch, deaths, machines, **options) == list(tried)
+
+
+def test_a_cluster_that_keeps_no_machine_for_its_workers_ends_the_scan(monkeypatch):
+    monkeypatch.setattr(runner, "MACHINES_SECONDS", 0.0)
+    monkeypatch.setattr(runner, "ROUND_SECONDS", 0.0)
+    monkeypatch.setattr(WorkerHandle, "start", lambda _: None)
+    present = [Machine("head", 16), Machine("node", 16, gpus=1)]
+    made = RayRunner()
+    made._alive = lambda: present
+    made.devices = Devices("cuda", 1, 16)
+    rounds = made.run(SimpleNamespace(next_tasks=lambda _: (), is_withdrawn=lambda _: False))
+    for _ in range(3):
+        assert next(rounds) == ()
+    assert [each.machine for each in made._workers] == ["node"]
+    # The head stays, and has no GPU.
+    present.pop()
+    with pytest.raises(ClusterError) as caught:
+        list(islice(rounds, 9))
+    assert caught.value.exit_code == 3
 
 
 def test_a_gpu_that_torch_does_not_see_is_refused_where_no_cpu_may_stand_in(monkeypatch):
