@@ -41,16 +41,17 @@ class WorkerHandle:
     host: Host | None = None
     #: The reference to wait for: the actor's host, or the stream of its events; None while idle.
     awaited: Any = None
+    #: The moment of its last step.
+    progressed_at: float = 0.0
     _actor: Any = None
     _tasks: deque[AnyTask] = field(default_factory=deque)
     _heartbeat: int = -1
-    _progressed_at: float = 0.0
 
     def start(self) -> None:
         """Start an actor and ask what it computes on."""
         self._actor = start_worker(self.devices, self.machine, self.function)
         self.awaited = self._actor.describe_host.remote(self.allow_cpu)
-        self._progressed_at = time.monotonic()
+        self.progressed_at = time.monotonic()
 
     @property
     def started(self) -> bool:
@@ -70,7 +71,7 @@ class WorkerHandle:
     @property
     def seconds_without_progress(self) -> float:
         """Seconds since the last step of a worker that has something to do."""
-        return time.monotonic() - self._progressed_at if self._tasks else 0.0
+        return time.monotonic() - self.progressed_at if self._tasks else 0.0
 
     def begin(self, tasks: tuple[AnyTask, ...]) -> None:
         """Give tasks to an idle worker."""
@@ -79,7 +80,7 @@ class WorkerHandle:
             num_returns="streaming", _generator_backpressure_num_objects=AHEAD
         )
         self.awaited = method.remote(tasks)
-        self._heartbeat, self._progressed_at = -1, time.monotonic()
+        self._heartbeat, self.progressed_at = -1, time.monotonic()
 
     def take(self) -> tuple[Event, ...]:
         """Return the events that arrived; of a worker that died, how its tasks ended.
@@ -111,7 +112,7 @@ class WorkerHandle:
             return self.give_up(f"the worker died: {first_line(error)}", of_memory=of_memory)
         events, heartbeat = batch
         if events or heartbeat != self._heartbeat:
-            self._heartbeat, self._progressed_at = heartbeat, time.monotonic()
+            self._heartbeat, self.progressed_at = heartbeat, time.monotonic()
         for event in events:
             if isinstance(event, (Finished, Failed)):
                 self._tasks.popleft()

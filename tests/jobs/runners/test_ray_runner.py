@@ -21,9 +21,9 @@ import ray
 from ray._private import worker
 
 from jobs.planning.worker_layout import Devices, Machine
-from jobs.runners.events import Host
+from jobs.runners.events import Host, Lost
 from jobs.runners.options import RunnerOptions
-from jobs.runners.ray import actor, runner
+from jobs.runners.ray import actor, runner, worker_handle
 from jobs.runners.ray.runner import LOST_STARTS, RayRunner
 from jobs.runners.ray.session_folder import MARK, PREFIX, SOCKET, SOCKET_BYTES, session_folder
 from jobs.runners.ray.worker_handle import DiedStarting, WorkerHandle
@@ -363,6 +363,49 @@ def test_a_cluster_that_keeps_no_machine_for_its_workers_ends_the_scan(monkeypat
     with pytest.raises(ClusterError) as caught:
         list(islice(rounds, 9))
     assert caught.value.exit_code == 3
+
+
+def test_a_worker_hangs_only_while_it_is_watched(monkeypatch):
+    """The time that storing its events takes is not its own."""
+    clock = SimpleNamespace(now=100.0, monotonic=lambda: clock.now)
+    clock.sleep = lambda seconds: setattr(clock, "now", clock.now + seconds)
+
+    class Silent(WorkerHandle):
+        def start(self):
+            self._actor, self.awaited = self, object()
+
+        def begin(self, tasks):
+            self._actor = SimpleNamespace(run_tasks=SimpleNamespace(options=lambda **_: self))
+            super().begin(tasks)
+
+        def remote(self, tasks):
+            return object()
+
+        def take(self):
+            if self.host is None:
+                self.awaited, self.host = None, Host("cpu", "", 1, self.machine, 1)
+            return ()
+
+    monkeypatch.setattr(runner, "WorkerHandle", Silent)
+    monkeypatch.setattr(runner, "time", clock)
+    monkeypatch.setattr(worker_handle, "time", clock)
+    monkeypatch.setattr(runner.ray, "kill", lambda _: None)
+    monkeypatch.setattr(runner.ray, "wait", lambda each, **_: (each, clock.sleep(0.5) or []))
+    made = RayRunner(RunnerOptions(device="cpu", stall=10.0))
+    made._alive = lambda: [Machine("a", 1)]
+    made.devices = Devices("cpu", 1, 1)
+    tasks, watched = [SimpleNamespace(run_id="run", attempt=1)], []
+    source = SimpleNamespace(
+        next_tasks=lambda _: (tasks.pop(),) if tasks else (), is_withdrawn=lambda _: False
+    )
+    for events in made.run(source):
+        if events:
+            break
+        watched.append(made._workers[0].seconds_without_progress)
+        clock.sleep(100.0)
+    assert [type(event) for event in events] == [Lost]
+    assert max(watched) == pytest.approx(10.0, abs=1.0)
+    assert sorted(watched) == watched
 
 
 def test_a_gpu_that_torch_does_not_see_is_refused_where_no_cpu_may_stand_in(monkeypatch):
