@@ -162,7 +162,14 @@ def _measure(
                 return with_present_weights(job, holdings, registry, definition, reporter)
 
             dispatcher = Dispatcher(
-                jobs, estimates, recorder, registry, runner.devices, limits, planned_anew
+                jobs,
+                estimates,
+                recorder,
+                registry,
+                runner.devices,
+                limits,
+                planned_anew,
+                reporter.withdrawn,
             )
             for events in runner.run(dispatcher):
                 # Before they are recorded: an interruption may look like a job's failure.

@@ -47,6 +47,8 @@ class Dispatcher:
     planned_anew : callable, optional
         Gives the progress of a job with the weights that its file has by now; None where those
         are the planned ones.
+    withdrawn : callable, optional
+        Called with each job that was cancelled.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Dispatcher:
         devices: Devices,
         limits: Limits,
         planned_anew: Callable[[Job], JobProgress | None] = lambda _: None,
+        withdrawn: Callable[[Job], None] = lambda _: None,
     ) -> None:
         #: Jobs whose weights changed before they were loaded, with what is measured instead.
         self.replaced: dict[str, Job] = {}
@@ -67,7 +70,7 @@ class Dispatcher:
         self._recorder, self._registry, self._deadline = recorder, registry, limits.deadline
         self._seconds = {run_id: each.seconds for run_id, each in estimates.items()}
         self._workers = devices.workers
-        self._planned_anew = planned_anew
+        self._planned_anew, self._withdrawn = planned_anew, withdrawn
         self._fitting = registry.micro_batches()
         self._speed = _Speed()
         self._alone: set[str] = set()
@@ -184,6 +187,7 @@ class Dispatcher:
         if not progress.closed:
             self._recorder.withdraw(progress.job)
             self.cancelled.append(progress.job)
+            self._withdrawn(progress.job)
 
 
 class _Speed:

@@ -141,9 +141,9 @@ def ends(event: Event) -> bool:
     return isinstance(event, (Finished, Failed))
 
 
-def _loses_worker(event: Event) -> bool:
-    """Return whether an event says that its worker is gone."""
-    return isinstance(event, Lost) or (isinstance(event, Failed) and event.stage == "worker")
+def cancelling(job: Job) -> str:
+    """Return that a job was cancelled, in one line."""
+    return f"cancel  {job.run_id} {job.title}"
 
 
 def batches_of(job: Job) -> int:
@@ -196,6 +196,8 @@ class _Bars(_Display):
         #: The line of each worker, and the worker of each attempt.
         self._lines: dict[Host, TaskID] = {}
         self._hosts: dict[tuple[str, int], Host] = {}
+        #: The run that each worker began last.
+        self._runs: dict[Host, str] = {}
         self._files: dict[str, TaskID] = {}
 
     def fetching(self, file: RemoteFile, here: int, total: int | None) -> None:
@@ -215,7 +217,7 @@ class _Bars(_Display):
     def event(self, job: Job, event: Event) -> None:
         attempt = (event.run_id, event.attempt)
         if isinstance(event, Started):
-            self._hosts[attempt] = event.host
+            self._hosts[attempt], self._runs[event.host] = event.host, event.run_id
             line, title = self._line(event.host), printable(job.title)
             self._bars.reset(line, total=batches_of(job), description=title)
         elif isinstance(event, Measuring):
@@ -226,9 +228,27 @@ class _Bars(_Display):
             self._bars.update(line, completed=done, description=printable(job.title))
         else:
             self._print(closing(job, event))
-            if ends(event) and self._overall is not None:
-                self._bars.advance(self._overall)
-            if _loses_worker(event) and (host := self._hosts.get(attempt)) in self._lines:
+            if ends(event):
+                self._advance()
+            host = self._hosts.get(attempt)
+            if isinstance(event, Failed):
+                self._stop(job, but=None if event.stage == "worker" else host)
+            elif isinstance(event, Lost) and host in self._lines:
+                self._bars.remove_task(self._lines.pop(host))
+
+    def withdrawn(self, job: Job) -> None:
+        self._print(cancelling(job))
+        self._advance()
+        self._stop(job)
+
+    def _advance(self) -> None:
+        if self._overall is not None:
+            self._bars.advance(self._overall)
+
+    def _stop(self, job: Job, but: Host | None = None) -> None:
+        """Remove the lines of a job's workers, which are stopped, but for one of them."""
+        for host in [each for each in self._lines if self._runs[each] == job.run_id]:
+            if host != but:
                 self._bars.remove_task(self._lines.pop(host))
 
     def _line(self, host: Host) -> TaskID:
@@ -281,7 +301,14 @@ class _Lines(_Display):
             self._print(closing(job, event))
         else:
             self._done += ends(event)
-            self._print(f"{closing(job, event)} [{self._done}/{self._total}{self._remaining()}]")
+            self._print_end(closing(job, event))
+
+    def withdrawn(self, job: Job) -> None:
+        self._done += 1
+        self._print_end(cancelling(job))
+
+    def _print_end(self, line: str) -> None:
+        self._print(f"{line} [{self._done}/{self._total}{self._remaining()}]")
 
     def _remaining(self) -> str:
         if not self._done or self._done >= self._total:

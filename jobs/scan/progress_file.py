@@ -153,16 +153,24 @@ class ProgressFile(Reporter):
                 recent_images=sum(images for _, images in list(self._recent)[1:]),
             )
         elif isinstance(event, Finished):
-            self._end(event)
+            self._credit(event.run_id, math.inf)
+            self._leave(event, gone=False)
             self._update(done=progress.done + 1)
         elif isinstance(event, Failed):
-            self._end(event, gone=event.stage == "worker")
+            self._leave(event, gone=event.stage == "worker")
+            self._stop(job)
             failure = JobFailure(job.run_id, job.title, event.stage, event.message)
             failures = (*progress.failures, failure)[-MOST_FAILURES:]
             self._update(failed=progress.failed + 1, failures=failures)
         elif isinstance(event, Lost):
             self._leave(event, gone=True)
             self._update()
+
+    def withdrawn(self, job: Job) -> None:
+        """Note that a cancelled job is over."""
+        self._reporter.withdrawn(job)
+        self._stop(job)
+        self._update()
 
     def _begin(self, job: Job, event: Started) -> None:
         host = self._hosts[event.run_id, event.attempt] = event.host
@@ -203,9 +211,11 @@ class ProgressFile(Reporter):
         if host is not None and host in self._working:
             self._working[host] = dataclasses.replace(self._working[host], measure=text)
 
-    def _end(self, event: Finished | Failed, *, gone: bool = False) -> None:
-        self._credit(event.run_id, math.inf)
-        self._leave(event, gone=gone)
+    def _stop(self, job: Job) -> None:
+        """Count a job as over, whose workers are stopped."""
+        self._credit(job.run_id, math.inf)
+        for host in [host for host, each in self._working.items() if each.run_id == job.run_id]:
+            del self._working[host]
 
     def _leave(self, event: Finished | Failed | Lost, *, gone: bool) -> None:
         """Note that a worker has no job any more, or that it is gone."""

@@ -32,3 +32,6 @@ class Reporter:
 
     def event(self, job: Job, event: Event) -> None:
         """Report a worker's event, which is durable."""
+
+    def withdrawn(self, job: Job) -> None:
+        """Report that a job was cancelled; those workers that measured it are stopped."""

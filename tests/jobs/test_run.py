@@ -216,6 +216,8 @@ def test_a_cancelled_job_ends_and_keeps_its_batches(tmp_path, monkeypatch):
 
     outcome = scan(home, Cancelling(ON_CPU))
     assert (outcome.done, outcome.failed, len(outcome.cancelled)) == ((), (), 1)
+    progress = json.loads((home / "scan.json").read_text())
+    assert (progress["fraction"], progress["working"], progress["images"]) == (1.0, [], 2 * SIZE)
     job = only_job(home)
     assert job.state == "cancelled"
     status = "SELECT status FROM runs UNION ALL SELECT status FROM models"

@@ -158,6 +158,24 @@ def test_a_lost_worker_is_gone_and_a_free_one_is_idle(scan: ProgressFile, home: 
     assert written(scan, home).working == ()
 
 
+def test_a_cancelled_job_is_over_and_its_workers_are_gone(scan: ProgressFile, home: Home) -> None:
+    for host, attempt in zip(HOSTS, (1, 2), strict=True):
+        scan.event(LONG, began(LONG, host, attempt))
+    scan.event(SHORT, began(SHORT, replace(HOSTS[0], pid=3)))
+    scan.withdrawn(LONG)
+    progress = written(scan, home)
+    assert [worker.run_id for worker in progress.working] == [SHORT.run_id]
+    assert progress.fraction == pytest.approx(0.6)
+    assert (progress.done, progress.failed) == (0, 0)
+
+
+def test_the_other_workers_of_a_job_that_failed_are_gone(scan: ProgressFile, home: Home) -> None:
+    for host, attempt in zip(HOSTS, (1, 2), strict=True):
+        scan.event(LONG, began(LONG, host, attempt))
+    scan.event(LONG, failed(LONG))
+    assert [(each.pid, each.run_id) for each in written(scan, home).working] == [(1, None)]
+
+
 @pytest.mark.parametrize(
     ("error", "end", "code"),
     [
@@ -260,3 +278,32 @@ def test_a_display_counts_the_batches_of_all_workers(
         reporter.event(HALF, measured(HALF, 5))
     shown = re.findall(r"(\d)(?:/| of )8", stream.getvalue())
     assert set(shown) - {"0"} == {"1", "2", "6"}
+
+
+@pytest.mark.parametrize("bars", [False, True])
+def test_a_display_counts_a_cancelled_job_as_over(bars: bool) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=bars, width=120, color_system=None)
+    with progress_display.progress_reporter(console) as reporter:
+        reporter.planned(Plan(JOBS, frozenset()))
+        for attempt, host in enumerate(HOSTS, 1):
+            reporter.event(LONG, began(LONG, host, attempt))
+        reporter.withdrawn(LONG)
+        if isinstance(reporter, progress_display._Bars):
+            # Of the workers none is left.
+            (whole,) = reporter._bars.tasks
+            assert (whole.completed, whole.total) == (1, 3)
+    assert bars or "[1/3" in stream.getvalue().splitlines()[-1]
+
+
+def test_the_bars_of_the_other_workers_of_a_job_that_failed_are_gone() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with progress_display.progress_reporter(console) as reporter:
+        assert isinstance(reporter, progress_display._Bars)
+        for attempt, host in enumerate(HOSTS, 1):
+            reporter.event(LONG, began(LONG, host, attempt))
+        reporter.event(LONG, failed(LONG))
+        assert list(reporter._lines) == [HOSTS[0]]
+        reporter.event(SHORT, began(SHORT))
+        reporter.event(SHORT, failed(SHORT, "worker"))
+        assert list(reporter._lines) == []
