@@ -12,7 +12,7 @@ from catalog.registry.registry import Registry
 from jobs.planning.estimate import Estimate
 from jobs.planning.job import Job
 from jobs.planning.worker_layout import Devices
-from jobs.runners.events import Event, Failed, Finished, Host, Lost, Returned, Started
+from jobs.runners.events import Event, Failed, Finished, Halved, Host, Lost, Returned, Started
 from jobs.runners.options import Limits
 from jobs.runners.task import Task
 from jobs.scan.job_progress import JobProgress
@@ -120,6 +120,10 @@ class Dispatcher:
             progress = self._jobs[event.run_id]
             if isinstance(event, Started):
                 self._speed.begin(event.run_id)
+            elif isinstance(event, Halved) and event.measure is None:
+                place = progress.job.full_name, event.device_name, progress.job.transform.size
+                known = self._fitting.get(place, event.micro_batch)
+                self._fitting[place] = min(known, event.micro_batch)
             elif isinstance(event, Finished):
                 self._speed.end(event.run_id, self._seconds[event.run_id])
                 self.done.append(progress.job)

@@ -14,7 +14,7 @@ from jobs.planning.holdings import Holdings
 from jobs.planning.ordering import ordered
 from jobs.planning.plan import make_plan
 from jobs.planning.worker_layout import Devices
-from jobs.runners.events import Host, Lost
+from jobs.runners.events import Halved, Host, Lost
 from jobs.runners.options import Limits
 from jobs.scan.dispatch import TOGETHER, Dispatcher
 from jobs.scan.job_progress import JobProgress
@@ -111,6 +111,17 @@ def test_what_fitted_before_is_where_a_job_begins(scan_of):
     scan_of.registry.remember_micro_batch("small:cifar_resnet8", "a processor", 32, 16)
     (task,) = scan_of(1, 30.0).next_tasks(HERE)
     assert task.micro_batch == 16
+
+
+def test_what_fits_is_remembered_within_a_scan(scan_of):
+    scan = scan_of(4, 30.0, workers=1)
+    sizes = []
+    for left, measure in ((32, None), (8, "path_length"), (64, None), (1, None)):
+        (task,) = scan.next_tasks(HERE)
+        sizes.append(task.micro_batch)
+        halved = Halved(task.run_id, task.attempt, left, HERE.device_name, "memory", measure)
+        scan.handle([halved])
+    assert sizes == [64, 32, 32, 32]
 
 
 def test_another_device_has_its_own_memory(scan_of):
