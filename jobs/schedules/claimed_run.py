@@ -71,8 +71,11 @@ class Ended(Generic[Row]):
     hint: str | None = None
 
 
-class _Stopped(Exception):
-    """A run has to stop: it was asked to, or another process took it over."""
+class _Stopped(BaseException):
+    """A run has to stop: it was asked to, or another process took it over.
+
+    As an interruption, that is no error.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from catalog.registry.registry import Registry
 from catalog.registry.rows import Schedule, Tick
 from catalog.registry.schedules import Due, Schedules
 from catalog.store.reader import query
+from catalog.store.records import BatchRecord
 from catalog.store.writer import Writer
 from jobs.planning.definition import Definition, parse_definition
 from jobs.run import run_survey
@@ -32,6 +33,7 @@ from jobs.runners.local import LocalRunner
 from jobs.runners.options import Limits
 from jobs.scan.interruption import termination_interrupts
 from jobs.scan.reporter import Reporter
+from jobs.scan.scan_progress import read_progress
 from jobs.schedules.claimed_run import MOST_LOSSES, Pace
 from jobs.schedules.cron import new_entry
 from jobs.schedules.process import is_gone, this_process
@@ -269,6 +271,29 @@ def test_a_process_alone_sees_what_its_own_run_overlaps(home, overlap, expected)
         pace=Pace(beat=0.02),
     )
     assert states(home, schedule) == expected
+
+
+def test_a_run_that_is_replaced_ends_its_scan_as_interrupted(fresh):
+    schedule = added(fresh, overlap="replace")
+
+    class Measured(Reporter):
+        def event(self, job: object, event: object) -> None:
+            if isinstance(event, BatchRecord):
+                ticked(fresh, 10)
+                # Several beats, so that the process that runs has heard of it.
+                time.sleep(0.5)
+
+    tick(
+        fresh,
+        lambda: LocalRunner(ON_CPU),
+        Measured(),
+        now=lambda: at(9),
+        pace=Pace(beat=0.02),
+        most=1,
+    )
+    assert states(fresh, schedule)[0] == (9, "replaced")
+    progress = read_progress(fresh.progress)
+    assert (progress.end, progress.error_code) == ("interrupted", None)
 
 
 def test_a_due_time_within_a_run_that_ended_met_it_going(home):
