@@ -159,7 +159,11 @@ def _measure(
             recorder = Recorder(jobs, writer, registry, home.logs, limits.losses)
 
             def planned_anew(job: Job) -> JobProgress | None:
-                return with_present_weights(job, holdings, registry, definition, reporter)
+                anew = with_present_weights(job, holdings, registry, definition, reporter)
+                if anew is not None:
+                    # The reporter has them too.
+                    estimates.setdefault(anew.job.run_id, estimates[job.run_id])
+                return anew
 
             dispatcher = Dispatcher(
                 jobs,

@@ -25,7 +25,10 @@ class Reporter:
         """Report the jobs; nothing has been started."""
 
     def started(self, devices: Devices, estimates: Mapping[str, Estimate]) -> None:
-        """Report the workers, and what each job may still take, by run id."""
+        """Report the workers, and what each job may still take, by run id.
+
+        Those of jobs that are planned anew are added later.
+        """
 
     def warned(self, warning: str) -> None:
         """Report what may go wrong and is tried all the same."""

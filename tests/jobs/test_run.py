@@ -390,6 +390,8 @@ def test_weights_that_changed_since_the_plan_are_planned_anew(tmp_path, monkeypa
     assert (outcome.failed, outcome.plan.jobs) == ((), (measured,))
     assert measured.checkpoint_sha256 == file_sha256(path)
     assert [measured.run_id in warning for warning in reporter.warnings] == [True]
+    progress = json.loads((home / "scan.json").read_text())
+    assert (progress["fraction"], progress["images"], progress["total_images"]) == (1.0, 64, 64)
     runs = asked(home, "SELECT run_id, status, checkpoint_sha256 FROM runs WHERE status = 'done'")
     assert runs == [
         {"run_id": measured.run_id, "status": "done", "checkpoint_sha256": file_sha256(path)}
