@@ -172,16 +172,16 @@ def forecast(
                 held = held_jobs(registry)
                 holdings = Holdings(opened, store, registry.hashes)
         plan = make_plan(definition, states, holdings, held)
-    waiting = plan.todo
-    reasons = {job.run_id: Staleness() for job in waiting}
+    reasons = {job.run_id: Staleness() for job in plan.todo}
     if opened:
-        reasons = staleness(opened, waiting, plan.added)
+        reasons = staleness(opened, plan.todo, plan.added)
     estimates = {job.run_id: estimate(job, states, history) for job in plan.jobs}
     jobs = tuple(ordered(plan.jobs, {run_id: each.seconds for run_id, each in estimates.items()}))
-    todo = [job for job in jobs if job.run_id not in plan.done]
+    plan = dataclasses.replace(plan, jobs=jobs, reasons=reasons)
+    todo = plan.loadable
     read = [job for job in todo if job.run_id not in plan.added]
     return Forecast(
-        dataclasses.replace(plan, jobs=jobs, reasons=reasons),
+        plan,
         {
             run_id: "measures missing" if run_id in plan.added else _state(run_id, states, held)
             for run_id in estimates

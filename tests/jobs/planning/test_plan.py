@@ -13,12 +13,14 @@ from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.store.records import RunState, Span
 from catalog.tags import RunLabels
+from jobs.operations.control import move_jobs
 from jobs.operations.preview import forecast
 from jobs.planning.definition import parse_definition
 from jobs.planning.holdings import Holdings
 from jobs.planning.plan import make_plan
 from jobs.run import record_plan
 from survey import MEASURING_VERSION, CatalogError, MeasureSettings, SettingsError
+from tests.catalog.homes import new_home
 from tests.jobs.jobs import IMAGES, declared, job
 
 
@@ -211,6 +213,29 @@ def test_a_plan_shows_the_epoch_that_a_file_s_name_gives(tmp_path):
     for tags, shown in (({"lr": 1}, "epoch=30, lr=1"), ({"epoch": 31}, "epoch=31")):
         definition = parse_definition({"models": [{**choice, "tags": tags}]}, "test", Path())
         assert forecast(tmp_path / "home", definition).table()["tags"].to_pylist() == [shown]
+
+
+def test_a_forecast_is_of_what_would_be_measured(tmp_path):
+    home = new_home(tmp_path / "home")
+    small, large = ("small:cifar_resnet8", "init:0"), ("torchvision:vgg16", "init:0")
+    wrong = (large[0], f"file:{tmp_path}/other.pth")
+    torch.save({}, tmp_path / "other.pth")
+
+    def foreseen(*pairs):
+        values = {"models": [{"name": name, "checkpoints": [ref]} for name, ref in pairs]}
+        definition = parse_definition(values, "test", Path())
+        with Registry(home) as registry:
+            record_plan(registry, definition, make_plan(definition, {}, Holdings(home)))
+        seen = forecast(home.path, definition, device="cuda")
+        return seen.disk_bytes, seen.memory_bytes, seen.cores
+
+    alone, both = foreseen(small), foreseen(small, large)
+    assert both[1] > alone[1]
+    assert foreseen(small, wrong) == alone
+    with Registry(home) as registry:
+        jobs = [each for each in registry.jobs() if each.architecture == "vgg16"]
+    move_jobs(home, "cancelled", jobs)
+    assert foreseen(small, large) == alone
 
 
 def _saved(folder, name, network):
