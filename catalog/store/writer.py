@@ -15,8 +15,6 @@ One thread uses a writer at a time. Every process may read at any time, through
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -39,7 +37,7 @@ from catalog.store.segments import (
 )
 from catalog.store.staging import merged_names, stage, store_staged
 from catalog.store.upgrade import add_metrics, check_version
-from catalog.store.writer_lock import holder, is_lockless, no_locks
+from catalog.store.writer_lock import holder, is_lockless, no_locks, own_process
 from survey.errors import StoreError
 
 #: A merge is due when this many segments wait ...
@@ -101,8 +99,7 @@ class Writer:
             ) from error
         try:
             home.writer_note.write_text(
-                f"process {os.getpid()} on {socket.gethostname()}, since"
-                f" {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n",
+                f"process {own_process()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n",
                 encoding="utf-8",
             )
             for path in home.spool.glob(f"*{UNFINISHED}"):

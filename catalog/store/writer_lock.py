@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import platform
 from errno import ENOLCK, ENOSYS, EOPNOTSUPP
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -13,6 +15,9 @@ from survey.errors import StoreError
 #: What a system answers whose file system, or lock service, has no locks.
 _NO_LOCKS = frozenset({ENOLCK, ENOSYS, EOPNOTSUPP})
 
+#: A writer that left no note.
+UNKNOWN = "unknown process"
+
 
 def writing_process(home: Home) -> str | None:
     """Return which process is writing to a home, and since when; None if none is.
@@ -21,6 +26,17 @@ def writing_process(home: Home) -> str | None:
     and by now another process may have its number.
     """
     return holder(home) if is_locked(home.writer_lock) else None
+
+
+def own_process() -> str:
+    """Return what this process writes about itself, as ``123 on host``."""
+    return f"{os.getpid()} on {platform.node()}"
+
+
+def is_writing(home: Home, process: str) -> bool:
+    """Return whether a process, as it wrote about itself, may be the one that writes to a home."""
+    writer = writing_process(home)
+    return writer is not None and (writer == UNKNOWN or writer.startswith(f"process {process},"))
 
 
 def is_locked(path: Path) -> bool:
@@ -42,7 +58,7 @@ def holder(home: Home) -> str:
         note = home.writer_note.read_text(encoding="utf-8", errors="replace")
     except OSError:
         note = ""
-    return note.strip() or "unknown process"
+    return note.strip() or UNKNOWN
 
 
 def require_locks(folder: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from catalog.home import Home
-from catalog.store.writer_lock import writing_process
+from catalog.store.writer_lock import is_writing
 from jobs.scan.download_file import DownloadProgress, read_download
 from jobs.scan.scan_progress import ScanProgress, read_progress
 from survey.errors import SettingsError
@@ -53,20 +53,20 @@ def watch(path: Path, interval: float) -> Iterator[Look]:
     home = Home(path.absolute())
     began, seen, unlocked_since = time.time(), None, None
     while True:
-        progress, now = _progress(home), time.time()
-        running = progress is not None and progress.end is None
-        # The lock is asked for only while a scan should hold it: else one that begins might not
-        # get it.
-        locked = running and writing_process(home) is not None
+        look = look_at(home)
+        progress, now = look.progress, look.at
         if progress is not None and progress.ended_at is not None and progress.ended_at >= began:
-            yield Look("ended", now, progress)
+            yield look
             return
-        if progress is not None and (locked or (running and progress.began_at == seen)):
-            seen, unlocked_since = progress.began_at, None if locked else unlocked_since or now
-            if unlocked_since is not None and now - unlocked_since > LAST_WORD_SECONDS:
-                yield Look("killed", now, progress)
+        if progress is not None and look.state == "running":
+            seen, unlocked_since = progress.began_at, None
+            yield look
+        elif progress is not None and look.state == "killed" and progress.began_at == seen:
+            unlocked_since = unlocked_since or now
+            if now - unlocked_since > LAST_WORD_SECONDS:
+                yield look
                 return
-            yield Look("running", now, progress)
+            yield replace(look, state="running")
         else:
             download = read_download(home.downloads, now)
             yield Look("fetching" if download else "waiting", now, progress, download)
@@ -86,8 +86,8 @@ def look_at(home: Home) -> Look:
         return Look("waiting", now, None)
     if progress.end is not None:
         return Look("ended", now, progress)
-    # The lock is asked for only while a scan should hold it.
-    if writing_process(home) is not None:
+    # The lock is asked for only while a scan should hold it: else one that begins might not get it.
+    if is_writing(home, progress.process):
         return Look("running", now, progress)
     # It may have ended since its file was read.
     last = _progress(home) or progress

@@ -5,14 +5,13 @@ It is not the file of the scan: while one process fetches, another may measure.
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from catalog.store.writer_lock import own_process
 from jobs.scan.scan_progress import Count, Moment, read_written, write_progress
 
 if TYPE_CHECKING:
@@ -63,8 +62,7 @@ class DownloadFile:
         """Note how many bytes of a file are here."""
         now, known = time.time(), self.download
         if known is None or known.file != file.name:
-            process = f"{os.getpid()} on {platform.node()}"
-            known = DownloadProgress(process, file.name, now, here, now, here, total)
+            known = DownloadProgress(own_process(), file.name, now, here, now, here, total)
         self.download = replace(known, at=now, bytes=here, total_bytes=total)
 
     def write(self) -> None:

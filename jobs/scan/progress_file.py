@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
-import platform
 import threading
 import time
 from collections import deque
@@ -17,6 +15,7 @@ from typing import Any
 from catalog.home import Home
 from catalog.models.base import RemoteFile
 from catalog.store.records import BatchRecord
+from catalog.store.writer_lock import own_process
 from jobs.planning.estimate import Estimate
 from jobs.planning.job import Job
 from jobs.planning.plan import Plan
@@ -113,8 +112,7 @@ class ProgressFile(Reporter):
         self._reporter.planned(plan)
         self._downloads.download = None
         self._lacking = len(plan.lacking) + len(plan.held_as("parked"))
-        process = f"{os.getpid()} on {platform.node()}"
-        self._progress = ScanProgress(process, time.time(), len(plan.todo), len(plan.done))
+        self._progress = ScanProgress(own_process(), time.time(), len(plan.todo), len(plan.done))
         self._changed.set()
 
     def started(self, devices: Devices, estimates: Mapping[str, Estimate]) -> None:

@@ -17,10 +17,11 @@ from typer.testing import CliRunner, Result
 from catalog.home import Home
 from catalog.open_home import open_home
 from catalog.store.writer import Writer
+from catalog.store.writer_lock import own_process
 from jobs.cli.main import app
 from jobs.cli.status import exit_code
 from jobs.operations import watch as watching
-from jobs.operations.watch import LAST_WORD_SECONDS, Look, watch
+from jobs.operations.watch import LAST_WORD_SECONDS, Look, look_at, watch
 from jobs.operations.watch_screen import json_line, plain_line, screen
 from jobs.scan.download_file import STALE_SECONDS, DownloadProgress
 from jobs.scan.scan_progress import (
@@ -69,7 +70,7 @@ def command(*arguments: str, home: Path) -> Result:
     return CliRunner().invoke(app, [*arguments, "--home", str(home)], catch_exceptions=False)
 
 
-SCAN = ScanProgress("1 on host", began_at=1001.0, jobs=2, measured_before=0)
+SCAN = ScanProgress(own_process(), began_at=1001.0, jobs=2, measured_before=0)
 
 
 def test_a_home_and_a_scan_are_waited_for_until_the_scan_ends(tmp_path: Path, clock: Clock) -> None:
@@ -106,6 +107,25 @@ def test_a_killed_scan_is_given_time_for_its_last_word(tmp_path: Path, clock: Cl
     assert exit_code(looks[-1]) == 130
 
 
+def test_a_killed_scan_does_not_run_while_another_process_writes(
+    tmp_path: Path, clock: Clock
+) -> None:
+    home = new_home(tmp_path / "home")
+    write(home, dataclasses.replace(SCAN, process="1 on another", began_at=800.0))
+    with Writer.open(home):
+        assert look_at(home).state == "killed"
+        clock.then = [
+            lambda: None,
+            lambda: write(home, SCAN),
+            lambda: write(home, dataclasses.replace(SCAN, ended_at=1003.0, end="done")),
+        ]
+        assert states(watch(home.path, 1.0)) == ["waiting", "waiting", "running", "ended"]
+        # Whoever has the lock without a note may be the scan.
+        write(home, SCAN)
+        home.writer_note.write_text("")
+        assert look_at(home).state == "running"
+
+
 @pytest.mark.parametrize("end", [None, "done"])
 def test_a_scan_of_yesterday_is_not_watched(tmp_path: Path, clock: Clock, end: str | None) -> None:
     home = new_home(tmp_path / "home")
@@ -121,7 +141,7 @@ def test_watching_takes_no_lock_before_a_scan_should_hold_it(
 ) -> None:
     """A scan that begins while its lock is looked at would be refused its home."""
     home = new_home(tmp_path / "home")
-    monkeypatch.setattr(watching, "writing_process", lambda _: pytest.fail("asked for the lock"))
+    monkeypatch.setattr(watching, "is_writing", lambda *_: pytest.fail("asked for the lock"))
     looks = watch(home.path, 1.0)
     assert next(looks).state == "waiting"
     write(home, dataclasses.replace(SCAN, ended_at=900.0, end="done"))
