@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -78,13 +78,15 @@ def choose_devices(
     choice : {"auto", "cpu", "cuda"}
         ``auto`` takes the GPUs if there are any.
     workers : int or None
-        Number of workers; None for one a GPU, or one on each machine's CPU with all its cores.
+        Number of workers; None for one a GPU, or one for each machine with as many cores as a
+        worker has threads.
     machines : sequence of Machine
         The machines. A worker never spans two.
     share : float
         The part of a GPU each worker gets.
     threads : int or None
-        Threads of each worker; None for its part of its machine's cores.
+        Threads of each worker; None for its part of its machine's cores, on CPUs the most with
+        which so many workers find room: a large machine may have several, a small one none.
 
     Raises
     ------
@@ -110,7 +112,8 @@ def choose_devices(
     if gpus and choice != "cpu":
         return _gpu_workers(workers, machines, share, threads)
     nodes = [machine.cores for machine in machines]
-    count = len(nodes) if workers is None else workers
+    able = sum(cores >= (threads or 1) for cores in nodes)
+    count = able if workers is None else workers
     if threads is None:
         _check_count(count, sum(nodes), "CPU cores there are")
         return Devices("cpu", count, _threads(count, nodes))
@@ -119,10 +122,25 @@ def choose_devices(
     return Devices("cpu", count, threads)
 
 
-def grown(devices: Devices, machines: Sequence[Machine]) -> Devices:
-    """Return the workers for the machines there are now: one more a GPU or machine that joined."""
-    fitting = [devices.fitting(machine) for machine in machines]
-    count = sum(fitting) if devices.kind == "cuda" else sum(fits > 0 for fits in fitting)
+def grown(devices: Devices, machines: Sequence[Machine], first: Collection[Machine]) -> Devices:
+    """Return the workers for the machines there are now: one more a GPU or machine that joined.
+
+    Parameters
+    ----------
+    devices : Devices
+        The workers at the start.
+    machines : sequence of Machine
+        The machines at present.
+    first : collection of Machine
+        The machines at the start.
+    """
+    if devices.kind == "cuda":
+        count = sum(map(devices.fitting, machines))
+    else:
+        names = {machine.name for machine in first}
+        stayed = [machine for machine in machines if machine.name in names]
+        count = len(placed(devices, stayed))
+        count += sum(each.name not in names and devices.fitting(each) > 0 for each in machines)
     return replace(devices, workers=max(devices.workers, count))
 
 

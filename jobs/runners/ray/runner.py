@@ -217,7 +217,9 @@ class RayRunner:
         """Place workers where there is room, first where none was lost while it started."""
         fit = [each for each in self._present if self._lost_starts[each.name] < LOST_STARTS]
         fit.sort(key=lambda machine: self._lost_starts[machine.name])
-        devices = self.devices if self._options.workers is not None else grown(self.devices, fit)
+        devices = self.devices
+        if self._options.workers is None:
+            devices = grown(devices, fit, self.machines)
         allow_cpu = self._options.allow_cpu_for_gpu
         self._workers += [
             WorkerHandle(name, devices, allow_cpu, self._function)

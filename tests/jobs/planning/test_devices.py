@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.cli.run import runner_of
-from jobs.planning.worker_layout import Devices, Machine, choose_devices, placed
+from jobs.planning.worker_layout import Devices, Machine, choose_devices, grown, placed
 from jobs.runners.options import RunnerOptions
 from survey import ClusterError, SettingsError
 
@@ -29,6 +29,9 @@ def machines(nodes, gpus=()):
         ("auto", 4, [], [4, 8], Devices("cpu", 4, 2)),
         ("auto", None, [2, 1, 1], [8, 8, 8], Devices("cuda", 4, 4)),
         ("auto", None, [0, 2], [8, 4], Devices("cuda", 2, 2)),
+        ("auto", None, [], [2, 64], Devices("cpu", 2, 32)),
+        # A machine without cores has no worker on its CPU.
+        ("cpu", None, [0, 8], [8, 0], Devices("cpu", 1, 8)),
     ],
 )
 def test_one_worker_a_gpu_else_one_a_machine(choice, workers, gpus, nodes, expected):
@@ -53,6 +56,39 @@ def test_openmp_bounds_the_threads_unless_they_are_chosen(
     monkeypatch.setattr("jobs.runners.local.local_cores", lambda: 2)
     runner = runner_of(RunnerOptions(runner="local", device="cpu", **options))
     assert runner.devices.threads == threads
+
+
+@pytest.mark.parametrize(
+    ("threads", "nodes", "workers"),
+    [(16, [8, 8, 16], 1), (40, [32, 64], 1), (8, [8, 8, 16], 3), (1, [8, 0], 1)],
+)
+def test_threads_alone_give_a_worker_to_each_machine_with_so_many_cores(threads, nodes, workers):
+    chosen = choose_devices("cpu", None, machines(nodes), threads=threads)
+    assert chosen == Devices("cpu", workers, threads)
+
+
+@pytest.mark.parametrize(
+    ("first", "now", "places"),
+    [
+        ("ab", "abc", ["b", "b", "c"]),
+        # A place that is lost is one that a machine which joins may take.
+        ("ab", "ac", ["c", "c"]),
+        ("ab", "a", []),
+        ("bc", "bcd", ["b", "c", "d"]),
+        ("bc", "bd", ["b", "d"]),
+        ("bc", "bca", ["b", "c"]),
+        ("gh", "ghi", ["g", "h", "h", "i", "i"]),
+    ],
+)
+def test_each_machine_that_joins_brings_workers(first, now, places):
+    cores = {"a": 2, "g": 8, "h": 8, "i": 8}
+    gpus = {"g": 1, "h": 2, "i": 2}
+    begun, present = (
+        [Machine(name, cores.get(name, 64), gpus.get(name, 0)) for name in names]
+        for names in (first, now)
+    )
+    devices = choose_devices("auto", None, begun)
+    assert sorted(placed(grown(devices, present, begun), present)) == places
 
 
 def test_a_gpu_may_be_shared():
