@@ -13,5 +13,8 @@ Overlap = Literal["skip", "queue", "replace"]
 #: Seconds that a due time may be seen late and still count as seen in time.
 GRACE_SECONDS = 60.0
 
+#: The most of them that may be chosen: a year.
+LONGEST_GRACE_SECONDS = 365 * 86_400.0
+
 #: What a token allows: reading alone, or changing things too.
 TokenScope = Literal["read", "write"]

@@ -16,7 +16,7 @@ from jobs.cli.verb import DEFAULT_HOME, HomeOption, verb
 def plan(
     *,
     survey: SurveyOptions,
-    workers: int = option(1, "Number of workers that the estimate is for."),
+    workers: int = option(1, "Number of workers that the estimate is for.", minimum=1),
     device: Literal["cpu", "cuda"] = option("cpu", "Device that the estimate is for."),
     trust: bool = trust_option(),
     home: HomeOption = DEFAULT_HOME,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from analysis.option_fields import option
-from catalog.registry.policies import GRACE_SECONDS, Missed, Overlap
+from catalog.registry.policies import GRACE_SECONDS, LONGEST_GRACE_SECONDS, Missed, Overlap
 from jobs.cli.consent import obtain_consent, recall_consent, trust_option
 from jobs.cli.output import TableOptions
 from jobs.cli.run import complain_of
@@ -160,6 +160,7 @@ def tick(
         GRACE_SECONDS,
         "Seconds after which a due time counts as missed; at least the time between two ticks.",
         minimum=0.0,
+        maximum=LONGEST_GRACE_SECONDS,
     ),
     allow: AllowOptions,
     offline: OfflineOption = False,

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: Most jobs in a table that a person reads; running and failed ones come first.
 SHOWN = 40
 
+#: The most seconds between two looks: a day.
+LONGEST_INTERVAL_SECONDS = 86_400.0
+
 
 @verb
 def status(
@@ -30,7 +33,12 @@ def status(
     watch: bool = option(
         False, "Show the scan that runs, or begins, until it ends; --json gives a line a look."
     ),
-    interval: float = option(1.0, "With --watch: seconds between two looks.", minimum=0.1),
+    interval: float = option(
+        1.0,
+        "With --watch: seconds between two looks.",
+        minimum=0.1,
+        maximum=LONGEST_INTERVAL_SECONDS,
+    ),
     all_: bool = option(False, f"Show all jobs, not only the first {SHOWN}.", flags=("--all",)),
     server: ServerOptions,
     home: HomeOption = DEFAULT_HOME,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.option_fields import option
-from catalog.registry.policies import GRACE_SECONDS
+from catalog.registry.policies import GRACE_SECONDS, LONGEST_GRACE_SECONDS
 from jobs.cli.consent import recall_consent
 from jobs.cli.run import runner_of
 from jobs.cli.secret_file import secret_in
@@ -95,7 +95,10 @@ def serve(
         False, "Run what is due, and what was submitted, without answering requests."
     ),
     grace: float = option(
-        GRACE_SECONDS, "Seconds after which a due time counts as missed.", minimum=0.0
+        GRACE_SECONDS,
+        "Seconds after which a due time counts as missed.",
+        minimum=0.0,
+        maximum=LONGEST_GRACE_SECONDS,
     ),
     notices: NoticeOptions,
     offline: OfflineOption = False,

@@ -99,6 +99,22 @@ def test_options_before_the_verb_lose_to_those_after_it(arguments, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        *(("plan", "--model", "small:digits_vgg7", "--workers", count) for count in ("0", "-2")),
+        *(("status", "--watch", "--interval", seconds) for seconds in ("inf", "1e10")),
+        *(("schedule", "tick", "--grace", seconds) for seconds in ("inf", "1e20")),
+        ("serve", "--allow", "nowhere", "--grace", "inf"),
+    ],
+)
+def test_numbers_without_a_meaning_are_refused(arguments, tmp_path):
+    open_home(tmp_path / "home", create=True)
+    result = CliRunner().invoke(app, [*arguments, "--home", str(tmp_path / "home")])
+    assert result.exit_code == 2
+    assert arguments[-2] in result.stderr
+
+
+@pytest.mark.parametrize(
     ("words", "expected"),
     [
         ("survey sche", {"schedule"}),
