@@ -48,8 +48,8 @@ class AttemptEnd:
     leaves: JobState
     #: Images measured when it ended.
     images_done: int | None = None
-    #: Whether it made a batch or a measure durable: a worker lost after that does not count.
-    progressed: bool = False
+    #: Workers that its job had lost in a row by then.
+    losses: int = 0
     #: The stage it failed in.
     stage: str | None = None
     #: What went wrong, in a sentence.
@@ -181,23 +181,20 @@ def _update(
 
 
 def _move(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
-    alike: dict[tuple[JobState, AttemptOutcome, bool], list[str]] = {}
-    for end in ends:
-        alike.setdefault((end.leaves, end.outcome, end.progressed), []).append(end.job_key)
-    for (state, outcome, progressed), keys in alike.items():
-        values = _values_after(state, outcome, progressed)
+    alike: dict[tuple[JobState, int], list[str]] = {}
+    # Of several ends of one job the last one knows of the others.
+    for end in {end.job_key: end for end in ends}.values():
+        alike.setdefault((end.leaves, end.losses), []).append(end.job_key)
+    for (state, losses), keys in alike.items():
+        values = {"state": _state_after(state), "losses": losses, "updated_at": datetime.now(UTC)}
         for portion in portions(sorted(keys)):
             connection.execute(update(JOBS).where(JOBS.c.key.in_(portion)).values(**values))
 
 
-def _values_after(state: JobState, outcome: AttemptOutcome, progressed: bool) -> dict[str, Any]:
-    after: Any = state
+def _state_after(state: JobState) -> Any:
     # A job that was cancelled or parked meanwhile stays so.
     if state in ("todo", "running"):
-        after = case((JOBS.c.state == "running", state), else_=JOBS.c.state)
-    elif state in ("failed", "parked"):
-        after = case((JOBS.c.state == "cancelled", "cancelled"), else_=state)
-    values = {"state": after, "updated_at": datetime.now(UTC)}
-    if progressed or "done" in (state, outcome):
-        return {**values, "losses": 0}
-    return {**values, "losses": JOBS.c.losses + 1} if outcome == "lost" else values
+        return case((JOBS.c.state == "running", state), else_=JOBS.c.state)
+    if state in ("failed", "parked"):
+        return case((JOBS.c.state == "cancelled", "cancelled"), else_=state)
+    return state

@@ -150,6 +150,7 @@ class JobProgress:
     def finish(self, event: Finished) -> None:
         """End an attempt, and the job if no shard is left."""
         del self.running[event.attempt]
+        self.losses = 0
         self._skip(event.skipped_names)
         if event.peak_memory is not None:
             self.peak_memory = max(self.peak_memory or 0, event.peak_memory)

@@ -161,7 +161,7 @@ class Recorder:
         leaves: JobState = "parked" if progress.losses >= self._most_losses else "failed"
         if progress.complete:
             # The run stays as it is, and what it lacks is planned again with the next scan.
-            leaves = "done"
+            leaves, progress.losses = "done", 0
         why = {"stage": event.stage, "error": event.message, "traceback": event.traceback}
         for attempt in progress.close():
             outcome: AttemptOutcome = "failed" if attempt == event.attempt else "interrupted"
@@ -177,9 +177,8 @@ class Recorder:
         leaves: JobState,
         **why: str,
     ) -> None:
-        images, progressed = progress.state.images, attempt in progress.progressed
-        end = AttemptEnd(progress.job.key, attempt, outcome, leaves, images, progressed, **why)
-        self._pending.ends.append(end)
+        key, images, losses = progress.job.key, progress.state.images, progress.losses
+        self._pending.ends.append(AttemptEnd(key, attempt, outcome, leaves, images, losses, **why))
 
     def _persist(self) -> None:
         pending, self._pending = self._pending, _Pending()

@@ -325,6 +325,26 @@ def test_a_measure_that_kills_its_workers_is_given_up_and_the_run_is_not(
         assert [(job.state, job.losses) for job in registry.jobs()] == [("done", 0)]
 
 
+def test_workers_lost_in_a_measure_do_not_count_against_the_job_in_the_next_scan(
+    monkeypatch: pytest.MonkeyPatch, home: Home
+) -> None:
+    whole, dying = worker.run_task, Limits().losses - 1
+
+    def killed(task: Task, *rest: Any) -> Iterator[Event]:
+        nonlocal dying
+        yield next(iter(whole(task, *rest)))
+        if not dying:
+            raise KeyboardInterrupt
+        dying -= 1
+        yield Lost(task.run_id, task.attempt, "the worker died")
+
+    monkeypatch.setattr(worker, "run_task", killed)
+    with pytest.raises(KeyboardInterrupt):
+        scan(home, "path_length")
+    with Registry(home) as registry:
+        assert [each.losses for each in registry.jobs()] == [0]
+
+
 def test_a_measure_that_is_stored_begins_the_count_of_lost_workers_anew(
     monkeypatch: pytest.MonkeyPatch, home: Home
 ) -> None:

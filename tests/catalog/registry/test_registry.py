@@ -233,25 +233,25 @@ def test_the_first_of_two_ends_in_one_go_counts(registry: Registry) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
     number = begin(registry, "k1")
     registry.attempts.finish(
-        [AttemptEnd("k1", number, "lost", "todo"), AttemptEnd("k1", number, "failed", "failed")]
+        [
+            AttemptEnd("k1", number, "lost", "todo", losses=1),
+            AttemptEnd("k1", number, "failed", "failed", losses=2),
+        ]
     )
     assert registry.attempts.of("k1")[0].outcome == "lost"
     assert (registry.jobs()[0].state, registry.jobs()[0].losses) == ("todo", 1)
 
 
-def test_losses_count_in_a_row_and_end_with_progress(registry: Registry) -> None:
-    registry.add_jobs(registry.record_survey("s", {}), [job("k1")])
-
-    def losses(**how: bool) -> int:
-        end(registry, "k1", begin(registry, "k1"), "lost", **how)
-        return registry.jobs()[0].losses
-
-    assert [losses(), losses(), losses(progressed=True), losses()] == [1, 2, 0, 1]
+def test_losses_are_those_of_the_last_end_until_a_job_is_tried_again(registry: Registry) -> None:
+    registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
+    ends = [
+        AttemptEnd(key, begin(registry, key), "lost", "todo", losses=losses)
+        for key, losses in (("k2", 2), ("k1", 1), ("k1", 2), ("k2", 1))
+    ]
+    registry.attempts.finish(ends)
+    assert {one.key: one.losses for one in registry.jobs()} == {"k1": 2, "k2": 1}
     registry.set_states(["k1"], "todo", ANY)
-    assert registry.jobs()[0].losses == 0
-    losses()
-    end(registry, "k1", begin(registry, "k1"), "done")
-    assert registry.jobs()[0].losses == 0
+    assert {one.key: one.losses for one in registry.jobs()} == {"k1": 0, "k2": 1}
 
 
 @pytest.mark.parametrize("state", ["parked", "cancelled"])
