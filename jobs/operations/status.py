@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from types import NoneType
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -40,7 +40,7 @@ class JobStanding:
 
     def row(self) -> dict[str, Any]:
         """Return the values by their columns."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
