@@ -117,7 +117,7 @@ class Registry:
 
     def set_states(
         self, keys: Collection[str], state: JobState, among: Collection[JobState]
-    ) -> None:
+    ) -> frozenset[str]:
         """Bring jobs to a state by hand: ``parked``, ``cancelled``, or ``todo`` to try them again.
 
         Jobs that go back to ``todo`` begin with no losses.
@@ -130,14 +130,22 @@ class Registry:
             Where they go.
         among : collection of JobState
             Only from these: a job that moved elsewhere meanwhile, such as to ``done``, stays there.
+
+        Returns
+        -------
+        frozenset of str
+            The jobs that were brought there.
         """
         values: dict[str, Any] = {"state": state, "updated_at": _now()}
         if state == "todo":
             values["losses"] = 0
-        moved = update(JOBS).where(JOBS.c.state.in_(among)).values(**values)
+        move = update(JOBS).where(JOBS.c.state.in_(among)).values(**values).returning(JOBS.c.key)
         with self._database.transaction() as connection:
-            for portion in portions(sorted(keys)):
-                connection.execute(moved.where(JOBS.c.key.in_(portion)))
+            return frozenset(
+                key
+                for portion in portions(sorted(keys))
+                for key in connection.scalars(move.where(JOBS.c.key.in_(portion)))
+            )
 
     def cancelled_keys(self) -> frozenset[str]:
         """Return the keys of the jobs that are cancelled: quick, for a scan that asks often."""

@@ -81,5 +81,5 @@ def move_jobs(home: Home, to: JobState, jobs: Iterable[JobRow] | None = None) ->
     with Registry(home) as registry:
         chosen = named if named is not None else registry.jobs()
         fitting = [job for job in chosen if job.state in from_ and job.run_id not in done]
-        registry.set_states([job.key for job in fitting], to, from_)
-    return fitting
+        moved = registry.set_states([job.key for job in fitting], to, from_)
+    return [job for job in fitting if job.key in moved]

@@ -292,7 +292,7 @@ def test_only_being_done_moves_a_job_that_was_cancelled_meanwhile(
 def test_a_job_that_moved_meanwhile_stays_where_it_is(registry: Registry) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
     end(registry, "k1", begin(registry, "k1"), "done")
-    registry.set_states(["k1", "k2"], "cancelled", ["todo", "running"])
+    assert registry.set_states(["k1", "k2"], "cancelled", ["todo", "running"]) == {"k2"}
     assert {one.key: one.state for one in registry.jobs()} == {"k1": "done", "k2": "cancelled"}
 
 

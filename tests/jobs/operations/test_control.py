@@ -45,7 +45,7 @@ def test_a_job_that_is_done_meanwhile_is_not_cancelled(registry, tmp_path, monke
         return {}
 
     monkeypatch.setattr(control, "run_states", states)
-    move_jobs(home, "cancelled", [one])
+    assert move_jobs(home, "cancelled", [one]) == []
     assert registry.jobs()[0].state == "done"
 
 
