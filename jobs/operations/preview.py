@@ -33,7 +33,7 @@ from jobs.planning.score_images import notices
 from jobs.planning.staleness import Staleness, staleness, summary
 from jobs.planning.user_models import Unconsented, without_unconsented
 from jobs.run import held_jobs
-from jobs.scan.progress_display import batches_of
+from jobs.scan.display_lines import batches_of
 from survey.text import counted, format_bytes, format_duration
 
 #: Columns of the table.
