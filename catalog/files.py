@@ -79,15 +79,14 @@ def file_sha256(path: Path) -> str:
         ) from problem
 
 
-def file_identity(file: Path | int) -> tuple[int, int, int]:
+def file_identity(path: Path) -> tuple[int, int, int]:
     """Return what an unchanged file keeps: its bytes, its last change in nanoseconds, its inode.
 
     -1 each where it is not there. Whoever sets the time of a modification back still changes the
-    time at which that was done, and another file in its place has another inode. An open file is
-    given by its descriptor.
+    time at which that was done, and another file in its place has another inode.
     """
     try:
-        status = os.stat(file)  # noqa: PTH116 - of a descriptor too
+        status = path.stat()
     # A name with a null byte is a ValueError.
     except (OSError, ValueError):
         return -1, -1, -1
@@ -95,35 +94,32 @@ def file_identity(file: Path | int) -> tuple[int, int, int]:
 
 
 def change_mark(file: Path | int) -> int:
-    """Return a hash that an unchanged file keeps; see ``file_identity``."""
-    return mark_of(file_identity(file))
+    """Return a hash of a file's length and of the time it was last modified; -1 without a file.
+
+    What leaves the content as it is, such as another mode or link, leaves it too. An open file is
+    given by its descriptor.
+    """
+    try:
+        status = os.stat(file)  # noqa: PTH116 - of a descriptor too
+    # A name with a null byte is a ValueError.
+    except (OSError, ValueError):
+        return -1
+    return hash((status.st_size, status.st_mtime_ns))
 
 
-def mark_of(identity: tuple[int, int, int]) -> int:
-    """Return the ``change_mark`` of a file's identity."""
-    # Without the inode: on some network file systems a file gets another one while it is read.
-    return hash(identity[:2])
-
-
-def stat_signature_of(
-    *facts: object,
-    files: Sequence[Path] = (),
-    identities: Iterable[tuple[int, int, int]] | None = None,
-) -> str:
+def stat_signature_of(*facts: object, files: Iterable[Path] = ()) -> str:
     """Return a sha256 (hex) over facts, and over files' names, sizes, changes and inodes.
 
     Parameters
     ----------
     *facts : object
         What else determines the content; only their ``repr`` counts.
-    files : sequence of Path
+    files : iterable of Path
         The files that hold it.
-    identities : iterable of (int, int, int), optional
-        Their ``file_identity``, where it is known.
     """
     digest = hashlib.sha256(repr(facts).encode())
-    for file, identity in zip(files, identities or map(file_identity, files), strict=True):
-        digest.update(repr((str(file), *identity)).encode())
+    for file in files:
+        digest.update(repr((str(file), *file_identity(file))).encode())
     return digest.hexdigest()
 
 

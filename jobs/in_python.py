@@ -174,6 +174,15 @@ def _held(
     model: nn.Module, data: str | Sequence[str] | Iterable[Batch]
 ) -> Iterator[tuple[str, str]]:
     """Give the names of a network and of its images in this process, which knows them meanwhile."""
+    prepared = _gathered(data)
+    _, channels, size, _ = prepared.images.shape
+    network = held_model(model, size=size, classes=len(prepared.class_names), channels=channels)
+    with network as name, held_images(prepared) as dataset:
+        yield name, dataset
+
+
+def _gathered(data: str | Sequence[str] | Iterable[Batch]) -> HeldImages:
+    """Return the images of all batches; refuse what are none."""
     if isinstance(data, str):
         raise SettingsError(
             f"a network in memory takes batches of images, not the dataset {data!r}",
@@ -194,12 +203,7 @@ def _held(
     if len(shapes := {tuple(each.shape[1:]) for each in images}) > 1:
         listed = ", ".join(" x ".join(map(str, shape)) for shape in sorted(shapes))
         raise InputError(f"images of batches are {listed}, must be of one size")
-    together = torch.cat(images)
-    prepared = HeldImages(together, torch.cat(labels) if labels else None)
-    _, channels, size, _ = together.shape
-    network = held_model(model, size=size, classes=len(prepared.class_names), channels=channels)
-    with network as name, held_images(prepared) as dataset:
-        yield name, dataset
+    return HeldImages(torch.cat(images), torch.cat(labels) if labels else None)
 
 
 def _prepared(images: object) -> torch.Tensor:

@@ -35,10 +35,11 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         _to_eval(model)
         yield
     finally:
+        # Some do more than to note the mode, as adapters that take themselves out of weights. Parts
+        # come after the whole, which may change their mode.
         for module, training in modes.items():
-            # Some do more than to note the mode, as adapters that take themselves out of weights.
-            if training and type(module).train is not nn.Module.train:
-                module.train()
+            if type(module).train is not nn.Module.train:
+                module.train(training)
         for module, training in modes.items():
             module.training = training
 

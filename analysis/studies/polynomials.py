@@ -87,7 +87,7 @@ def polynomial_scores(
 def power_closed_form(degree: int, low: float, high: float) -> float:
     """Return 1 - sqrt(1 - r), r the correlation of x and x^k for x uniform on [low, high]."""
     # Exact: powers overflow, and of a narrow interval far from 0 the differences cancel.
-    first, last = Fraction(low), Fraction(high)
+    first, last = Fraction(float(low)), Fraction(float(high))
 
     def moment(power: int) -> Fraction:
         return (last ** (power + 1) - first ** (power + 1)) / ((power + 1) * (last - first))

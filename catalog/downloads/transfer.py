@@ -219,16 +219,18 @@ class Transfer:
             raise DownloadError("the server answers with an empty file")
 
     def _wait(self, problem: Passing, failures: int) -> None:
+        kind = UnreachableError if problem.of_server else DownloadError
         if failures >= ATTEMPTS:
             raise self._refusal(
                 f"{problem.reason}, the last of {failures} failures in a row",
                 "check the network and run the same command again: it goes on where this one ended",
-                UnreachableError if problem.of_server else DownloadError,
+                kind,
             )
         if problem.least_wait > LONGEST_WAIT_SECONDS:
             raise self._refusal(
                 f"{problem.reason} and asks to wait {format_duration(problem.least_wait)}",
                 "run the same command again after that time",
+                kind,
             )
         # Jitter: clients must not retry in lockstep.
         doubled = FIRST_WAIT_SECONDS * 2.0 ** (failures - 1) * random.uniform(0.75, 1.25)

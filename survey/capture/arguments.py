@@ -102,9 +102,9 @@ def argument(
 def first_tensor(args: Any, kwargs: dict[str, Any], name: str) -> torch.Tensor | None:
     """Return a call's first argument; None if it is no tensor.
 
-    Named ones are that of the name or, as classes of users call it otherwise, the first tensor.
+    Of named ones it is that of the name, of torch's other names for it, or the first tensor.
     """
-    named = (kwargs.get(name), *kwargs.values())
+    named = [kwargs.get(each) for each in (name, "x", "self")] + [*kwargs.values()]
     first = args[0] if args else next((v for v in named if isinstance(v, torch.Tensor)), None)
     return first if isinstance(first, torch.Tensor) else None
 

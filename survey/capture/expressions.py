@@ -29,8 +29,9 @@ INDEPENDENT = "does not depend on the images"
 #: Bounds of this size keep values in the range of a number type.
 _RANGE = 1e3
 
-#: How a tensor follows from a value: affine, as a polynomial, or in another way.
-_AFFINE, _POLYNOMIAL, _BENT = range(3)
+#: How a tensor follows from a value: affine, as a polynomial, as one of exponentials, or in another
+#: way.
+_AFFINE, _POLYNOMIAL, _EXPONENTIAL, _BENT = range(4)
 
 
 class _HeldValue:
@@ -189,7 +190,7 @@ def _activation(name: str, lead: torch.Tensor, inputs: list[torch.Tensor], bend:
     links = _joined(inputs, bend)
     if any(tensor.shape != lead.shape for tensor in inputs) or not links:
         return NonLinear(name, lead, reason="joins values that are not functions of one value")
-    bent = {value: link for value, link in links.items() if link.bend == _BENT}
+    bent = {value: link for value, link in links.items() if link.bend > _POLYNOMIAL}
     if not bent:
         return NonLinear(name, lead, reason="a power of one value by itself is no activation")
     layout = layout_of(lead)
@@ -197,9 +198,9 @@ def _activation(name: str, lead: torch.Tensor, inputs: list[torch.Tensor], bend:
         source = value.tensor()
         if source is None or source.shape != lead.shape or layout_of(source) != layout:
             continue
-        # What a call bent that is no activation, such as an exponential, is a part of this one.
+        # An exponential is a part of the activation: a sigmoid is no function of it.
         before = term_of(source).links.values()
-        if any(link.bend == _BENT and not link.sites for link in before):
+        if any(link.bend == _EXPONENTIAL and not link.sites for link in before):
             continue
         if all(layout_of(tensor) == layout for tensor in inputs):
             return NonLinear(name, lead, source, bent[value].sites)
@@ -223,7 +224,9 @@ def _joined(inputs: Sequence[torch.Tensor], bend: int) -> dict[_HeldValue, _Link
 
 def _bend(function: Callable[..., Any], args: Sequence[Any], inputs: list[torch.Tensor]) -> int:
     """Return how a call bends a function of one value."""
-    _, family = ELEMENTWISE[function]
+    name, family = ELEMENTWISE[function]
+    if name in _EXPONENTIALS:
+        return _EXPONENTIAL
     if family is Family.POWER:
         exponent = args[1] if len(args) > 1 else 2
         return _POLYNOMIAL if isinstance(exponent, int) and exponent >= 0 else _BENT
@@ -287,6 +290,8 @@ def _marked(tensor: torch.Tensor, links: dict[_HeldValue, _Link], *, statistic: 
 
 #: Quotients whose divisor comes first.
 SWAPPED = (torch.Tensor.__rtruediv__, torch.Tensor.__rdiv__)
+
+_EXPONENTIALS = ("exp", "exp2", "expm1")
 
 #: Extremes of two arguments; those of one are along an axis.
 _PAIRED = ("maximum", "minimum", "fmax", "fmin")

@@ -116,12 +116,12 @@ class Interception(TorchFunctionMode):
 
     def _leave_activation(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         entered = _leave(self._inside, module)
+        target = first_tensor(args, kwargs, "input")
         # Hooks run after an exception too, and then without an output. A class derived from an
         # activation may return other things beside it.
-        if len(made := tensors_in(output)) != 1:
+        if not (made := tensors_in(output)):
             return
-        (output,) = made
-        target = first_tensor(args, kwargs, "input")
+        output = made[0]
         known = layout_of(target) if target is not None else None
         if known is not None and layout_of(output) is None:
             # Scripted or custom kernels inside hide the call that made the output. What is unknown

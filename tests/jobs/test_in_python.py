@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import importlib
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -112,6 +114,27 @@ def test_neither_network_nor_images_are_kept_in_memory(home: Path, tmp_path: Pat
     with pytest.raises(SettingsError):
         survey_models(ready(), [(images, labels)], home=path, images_per_score=-1)
     assert not kept()
+
+
+def test_batches_are_let_go_before_they_are_measured(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed: list[weakref.ref[torch.Tensor]] = []
+
+    def drawn() -> Iterator[torch.Tensor]:
+        for images, _ in batches():
+            handed.append(weakref.ref(whole := images.clone()))
+            yield whole
+            del whole
+
+    def counted(*_: object) -> object:
+        gc.collect()
+        held = sum(each() is not None for each in handed)
+        raise InputError(f"{held} of {len(handed)} batches")
+
+    monkeypatch.setattr("jobs.in_python.run_survey", counted)
+    with pytest.raises(InputError, match="0 of 3 batches"):
+        survey_models(ready(), drawn(), home=home, images_per_score=32)
 
 
 def test_labels_that_would_take_all_memory_are_refused(home: Path, tmp_path: Path) -> None:

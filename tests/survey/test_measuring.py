@@ -387,6 +387,21 @@ def test_what_takes_itself_into_weights_in_eval_mode_is_taken_out_again() -> Non
     assert net[0].down.grad is not None
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_part_keeps_the_mode_that_the_whole_would_change(whole: bool) -> None:
+    class Backbone(nn.Sequential):
+        def train(self, mode: bool) -> Backbone:  # type: ignore[override]
+            return super().train(mode)
+
+    torch.manual_seed(0)
+    net = Backbone(Adapter(), nn.ReLU()).train(whole)
+    net[0].train(not whole)
+    before = net[0].weight.clone()
+    list(measure(net, [torch.randn(12, 6)], SETTINGS))
+    assert (net.training, net[0].training, net[0].merged) == (whole, not whole, whole)
+    assert torch.allclose(net[0].weight, before, atol=1e-6)
+
+
 def test_an_exported_network_is_refused() -> None:
     exported = torch.export.export(nn.Sequential(nn.ReLU()), (torch.randn(2, 5),)).module()
     with pytest.raises(InputError, match="eval"):

@@ -29,7 +29,7 @@ from catalog.datasets.images.decoding import (
     reason,
 )
 from catalog.datasets.order import fingerprint_of, place
-from catalog.files import change_mark, file_identity, mark_of
+from catalog.files import change_mark
 from catalog.models.base import InputTransform
 from survey.errors import DatasetError
 from survey.text import printable
@@ -153,11 +153,10 @@ class FilePictures(PictureDataset):
     def _opened(self, position: int) -> BufferedReader:
         return open_file(self._file(self._pictures[position]))
 
-    def _identities(self) -> list[tuple[int, int, int]]:
-        """Return every file's identity; what is picked later must have that of the first call."""
-        identities = [file_identity(self._file(picture)) for picture in self._pictures]
-        self._marks = self._marks or array("q", map(mark_of, identities))
-        return identities
+    def _mark_files(self) -> None:
+        """Note what state every file is in, the first time; what is picked later must be in it."""
+        if self._marks is None:
+            self._marks = array("q", map(change_mark, map(self._file, self._pictures)))
 
     def _require_unchanged(
         self, position: int, file: BufferedReader | BytesIO | None = None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from catalog.datasets.images.encoded import FilePictures, Picture
 from catalog.datasets.kind import DatasetInfo, DatasetKind
+from catalog.files import file_identity
 from survey.errors import DatasetError
 from survey.text import counted, printable
 
@@ -46,9 +47,10 @@ class FolderDataset(FilePictures):
         self.left_out = " and ".join(parts) or None
 
     def stat_signature(self) -> str:
+        self._mark_files()
         digest = hashlib.sha256(repr((str(self.root.resolve()), self.class_names)).encode())
-        for picture, identity in zip(self._pictures, self._identities(), strict=True):
-            digest.update(repr((picture, *identity)).encode())
+        for picture in self._pictures:
+            digest.update(repr((picture, *file_identity(self._file(picture)))).encode())
         return digest.hexdigest()
 
     def _file(self, picture: Picture) -> Path:

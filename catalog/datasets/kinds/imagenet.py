@@ -27,7 +27,7 @@ from catalog.datasets.kinds.imagenet_devkit import (
     validation_wnids,
 )
 from catalog.datasets.label_map import IMAGENET_CLASSES, imagenet_wnids
-from catalog.files import file_identity, mark_of, stat_signature_of
+from catalog.files import change_mark, file_identity, stat_signature_of
 from survey.errors import DatasetError
 
 #: How many images there are.
@@ -127,10 +127,9 @@ class FlatDataset(DevkitPictures, FilePictures):
             )
 
     def stat_signature(self) -> str:
-        kit = files_of(self._devkit)
-        files = (*kit, *map(self._file, self._pictures))
-        identities = (*map(file_identity, kit), *self._identities())
-        return stat_signature_of("flat", files=files, identities=identities)
+        self._mark_files()
+        files = (self._file(picture) for picture in self._pictures)
+        return stat_signature_of("flat", files=(*files_of(self._devkit), *files))
 
     def _file(self, picture: Picture) -> Path:
         return self.root / PurePosixPath(picture.name).name
@@ -142,8 +141,8 @@ class TarDataset(DevkitPictures):
     def __init__(self, name: str, root: Path, devkit: Path) -> None:
         super().__init__(name, root, devkit)
         self._tar = root / TAR
-        identity = file_identity(self._tar)
-        self._mark, self._members = mark_of(identity), _index(self._tar, identity)
+        self._mark = change_mark(self._tar)
+        self._members = _index(self._tar, file_identity(self._tar))
 
     def stat_signature(self) -> str:
         return stat_signature_of("tar", files=(self._tar, *files_of(self._devkit)))

@@ -33,7 +33,7 @@ class HeldImages(ImageDataset):
     """
 
     def __init__(self, images: torch.Tensor, labels: torch.Tensor | None) -> None:
-        self._images = images
+        self.images = images
         self._labels: list[int] | None = None if labels is None else labels.tolist()
         classes = 0 if self._labels is None else max(self._labels, default=-1) + 1
         self.class_names = tuple(map(str, range(classes)))
@@ -44,7 +44,7 @@ class HeldImages(ImageDataset):
         self.name = f"memory:{self._fingerprint[:_DIGITS]}"
 
     def __len__(self) -> int:
-        return len(self._images)
+        return len(self.images)
 
     def labels(self) -> Sequence[int | None]:
         return [None] * len(self) if self._labels is None else self._labels
@@ -59,7 +59,7 @@ class HeldImages(ImageDataset):
 
         for position in positions:
             label = None if self._labels is None else self._labels[position]
-            pixels = self._images[position].clone()
+            pixels = self.images[position].clone()
             if pixels.shape[-1] != transform.size:
                 pixels = interpolate(pixels[None], transform.size, mode="bilinear")[0]
             yield Sample(position=position, name=str(position), pixels=pixels, label=label)

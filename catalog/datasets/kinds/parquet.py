@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 #: The hub's names of a split's files, such as ``test-00000-of-00002.parquet``.
 _SHARD = re.compile(r"(?P<split>.+)-\d{5}-of-(?P<shards>\d{5})(-\w+)?\.parquet")
 
-#: Names of folders, and of files, that hold a split each.
-_SPLITS = ("train", "training", "test", "testing", "validation", "valid", "val", "dev", "eval")
+#: The name of a split within that of a file or a folder.
+_SPLIT = re.compile(r"(?i)(?<![a-z])(train(ing)?|test(ing)?|val(id(ation)?)?|dev|eval)(?![a-z])")
 
 
 def open_parquet(request: DatasetRequest) -> ParquetDataset:
@@ -72,7 +72,7 @@ def _hidden(relative: Path) -> bool:
 
 
 def _require_one_split(asked: Path, root: Path, files: Sequence[Path]) -> None:
-    parts = [_part(file) for file in files]
+    parts = [_part(root, file) for file in files]
     examples = {split: example for split, example, _ in parts if split}
     if len(examples) > 1:
         names = [split.relative_to(root).as_posix() for split in sorted(examples)]
@@ -89,7 +89,7 @@ def _require_one_split(asked: Path, root: Path, files: Sequence[Path]) -> None:
             )
 
 
-def _part(file: Path) -> tuple[Path | None, Path, int | None]:
+def _part(root: Path, file: Path) -> tuple[Path | None, Path, int | None]:
     """Return a file's split with its folder, what names all its files, and how many these are.
 
     None where no split is named, or no number.
@@ -97,11 +97,13 @@ def _part(file: Path) -> tuple[Path | None, Path, int | None]:
     if match := _SHARD.fullmatch(file.name):
         split = file.with_name(match["split"])
         return split, split.with_name(f"{split.name}-*"), int(match["shards"])
-    if file.stem in _SPLITS:
-        return file.with_suffix(""), file, None
-    # The hub converts no more than the first part of a large split.
-    named = file.parent.name.removeprefix("partial-") in _SPLITS
-    return (file.parent if named else None), file.with_name("*"), None
+    if match := _SPLIT.search(file.stem):
+        return file.with_name(match[0].lower()), file.with_name(f"*{match[0]}*.parquet"), None
+    below = file.relative_to(root).parents
+    for folder in (root / each for each in below if each.name):
+        if match := _SPLIT.search(folder.name):
+            return folder.with_name(match[0].lower()), folder, None
+    return None, root, None
 
 
 KIND = DatasetKind(

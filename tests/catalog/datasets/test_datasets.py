@@ -410,6 +410,16 @@ def test_a_picture_that_changes_after_the_signature_is_refused(tmp_path: Path, s
         list(dataset.samples(SMALL))
 
 
+def test_what_leaves_a_picture_s_content_is_no_change(tmp_path: Path) -> None:
+    path = _picture(tmp_path / "root" / "x.png")
+    dataset = FolderDataset("x", path.parent)
+    dataset.stat_signature()
+    path.chmod(0o600)
+    (tmp_path / "copy.png").hardlink_to(path)
+    (sample,) = dataset.samples(SMALL)
+    assert sample.pixels is not None
+
+
 def test_a_link_that_comes_to_lead_nowhere_is_refused(tmp_path: Path) -> None:
     target = _picture(tmp_path / "target.png")
     (tmp_path / "root").mkdir()

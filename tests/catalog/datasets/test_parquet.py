@@ -254,6 +254,10 @@ def test_splits_are_not_mixed_and_shards_not_missed(tmp_path: Path) -> None:
         ("default/train/0000", "default/valid/0000"),
         ("default/partial-train/0000", "default/test/0000"),
         ("train", "test"),
+        ("Train/0", "Test/0"),
+        ("train_0", "test_0"),
+        ("images-train", "images-val"),
+        ("train/label=0/0", "test/label=0/0"),
         ("plain/test/0000", "fancy/test/0000"),
         ("plain/test-00000-of-00001", "fancy/test-00000-of-00001"),
     ],
@@ -267,6 +271,16 @@ def test_splits_are_known_by_their_folders_and_files(
         opened(tmp_path)
     one = str(caught.value.hint).rpartition("parquet:")[2]
     assert len(opened(Path(one))) in (1, 2)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [("test_0", "test_1"), ("val/a", "val/b"), ("contest", "trainer"), ("test/a", "images/b")],
+)
+def test_files_of_one_split_are_one_dataset(tmp_path: Path, files: tuple[str, ...]) -> None:
+    for name in files:
+        write(tmp_path / "test-set" / f"{name}.parquet", [jpeg()], [0])
+    assert len(opened(tmp_path / "test-set")) == len(files)
 
 
 def test_one_file_of_several_is_no_whole(tmp_path: Path) -> None:

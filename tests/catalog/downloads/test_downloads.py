@@ -350,7 +350,9 @@ def test_a_server_that_always_breaks_is_given_up(web: Web, store: FileStore) -> 
     ("fault", "of_server"),
     [
         *((ends_after(CUT), False), (resets_after(CUT), False), (answers(500), False)),
-        *((answers(503), True), (answers(429), True), (sends(b""), True)),
+        *((answers(status), True) for status in (429, 502, 503, 504)),
+        (answers(429, Retry_After="4000"), True),
+        (sends(b""), True),
     ],
 )
 def test_other_files_are_asked_for_unless_the_server_fails(

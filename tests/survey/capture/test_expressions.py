@@ -96,6 +96,18 @@ def test_an_activation_written_by_hand_is_one_site_with_its_formulas_pair(
             assert (pair.site.role, pair.site.layout) == ("main", "N,C,*,*")
 
 
+@pytest.mark.parametrize(
+    "inner",
+    [torch.abs, torch.round, lambda x: torch.rsqrt(x.abs() + 1), lambda x: torch.log1p(x.abs())],
+)
+def test_the_latest_value_is_the_input_whatever_made_it(inner: Function) -> None:
+    (pair,), _ = run(lambda x: (a := inner(x)) * torch.sigmoid(a))
+    (expected,), _ = run(lambda x: functional.silu(inner(x)))
+    assert pair.x is not None
+    assert torch.equal(pair.x, expected.x)
+    assert torch.allclose(pair.y, expected.y, rtol=0, atol=1e-6)
+
+
 def test_a_number_that_another_module_scales_by_is_no_part_of_the_activation() -> None:
     class Swish(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -326,8 +326,8 @@ class _Named(nn.ReLU):
 class _WithMore(nn.ReLU):
     """An activation that returns more than a tensor."""
 
-    def forward(self, input: torch.Tensor) -> object:  # type: ignore[override]  # noqa: A002
-        return super().forward(input), None
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> object:  # type: ignore[override]
+        return super().forward(x), mask
 
 
 class _Activated(nn.MultiheadAttention):
@@ -342,7 +342,7 @@ class _Activated(nn.MultiheadAttention):
     ("held", "function", "site"),
     [
         (_Named(), lambda net, x: torch.tanh(net.held(values=x)), "held#1"),
-        (_WithMore(), lambda net, x: torch.tanh(net.held(x)[0]), "held#1"),
+        (_WithMore(), lambda net, x: torch.tanh(net.held(mask=x > 0, x=x)[0]), "held#1"),
         (_Activated(4, 2, batch_first=True), lambda net, x: torch.tanh(net.held(x)), "held:gelu#1"),
     ],
 )
