@@ -32,6 +32,9 @@ MACHINES_SECONDS = 5.0
 #: Seconds the cluster's head may be silent: after 60 Ray ends this process without an error.
 HEAD_SECONDS = 30.0
 
+#: Seconds a scan may be without any worker: a cloud replaces a machine within some minutes.
+WORKERLESS_SECONDS = 300.0
+
 #: Seconds to wait for an event before workers are checked for hanging or cancelled runs.
 ROUND_SECONDS = 1.0
 
@@ -79,6 +82,8 @@ class RayRunner:
         #: The machines at the start.
         self.machines: Sequence[Machine] = ()
         self._workers: list[WorkerHandle] = []
+        #: When any machine last had a worker; at first, when the run began.
+        self._staffed = 0.0
         #: The machines when they were last asked for.
         self._present: Sequence[Machine] = ()
         #: Workers lost in a row while they started, by machine.
@@ -117,14 +122,17 @@ class RayRunner:
                 worker.progressed_at += time.monotonic() - began
 
     def _rounds(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
+        self._staffed = time.monotonic()
+        yield from self._update_machines()
         while True:
-            yield from self._update_machines()
             self._hand_out(source)
             # An idle worker was offered tasks in vain: there are none.
             if not any(worker.run_id for worker in self._workers) and any(
                 worker.idle for worker in self._workers
             ):
                 return
+            # Only where something is left to do: else no machine is needed any more.
+            yield from self._update_machines()
             yield self._next_events()
             yield tuple(event for each in self._workers for event in self._checked(each, source))
 
@@ -188,28 +196,38 @@ class RayRunner:
         return ()
 
     def _update_machines(self) -> Iterator[tuple[Event, ...]]:
-        """Give up the workers of machines that are gone; place workers on those that joined."""
+        """Give up the workers of machines that are gone; place workers on those that joined.
+
+        Raises
+        ------
+        ClusterError
+            If no machine has had a worker for too long.
+        """
         if time.monotonic() - self._asked < MACHINES_SECONDS:
             return
         self._asked = time.monotonic()
         machines = self._alive()
         if machines is None:
             return
-        if not machines:
-            # A worker that waits for a machine that is gone would wait for ever.
-            raise ClusterError(
-                "no machine of the Ray cluster is alive any more",
-                hint="run the same command again: it continues where this one stopped",
-            )
         names = {machine.name for machine in machines}
         for worker in [worker for worker in self._workers if worker.machine not in names]:
             self._workers.remove(worker)
             yield worker.give_up("the worker's machine was lost")
         self._present = machines
         self._place()
-        if not self._workers:
+        if self._workers:
+            self._staffed = self._asked
+        self._require_workers(self._asked - self._staffed)
+
+    def _require_workers(self, missing: float) -> None:
+        """Raise a ClusterError if all workers have been missing for too many seconds."""
+        # No machine joins a Ray of the scan's own.
+        patience = 0.0 if self._options.address is None else WORKERLESS_SECONDS
+        if not self._workers and missing >= patience:
             raise ClusterError(
-                "no machine that is left of the Ray cluster has room for a worker",
+                f"no machine of the Ray cluster has had a worker for {format_duration(missing)}:"
+                " each that is left lacks the cores or the GPU for one, or lost"
+                f" {LOST_STARTS} workers while they started",
                 hint="run the same command again: it continues where this one stopped",
             )
 

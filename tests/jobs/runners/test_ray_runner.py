@@ -24,7 +24,12 @@ from jobs.planning.worker_layout import Devices, Machine
 from jobs.runners.events import Host, Lost
 from jobs.runners.options import RunnerOptions
 from jobs.runners.ray import actor, runner, worker_handle
-from jobs.runners.ray.runner import LOST_STARTS, RayRunner
+from jobs.runners.ray.runner import (
+    LOST_STARTS,
+    MACHINES_SECONDS,
+    WORKERLESS_SECONDS,
+    RayRunner,
+)
 from jobs.runners.ray.session_folder import MARK, PREFIX, SOCKET, SOCKET_BYTES, session_folder
 from jobs.runners.ray.worker_handle import DiedStarting, WorkerHandle
 from survey import ClusterError, SettingsError
@@ -301,6 +306,10 @@ def test_a_temporary_folder_too_deep_for_sockets_is_passed_by(temporary, monkeyp
         assert len(str(folder.parent / SOCKET)) <= SOCKET_BYTES
 
 
+#: A source without tasks.
+NOTHING = SimpleNamespace(next_tasks=lambda _: (), is_withdrawn=lambda _: False)
+
+
 def starts(monkeypatch, deaths: dict[str, int], machines: int, **options) -> list[str]:
     """Run without tasks on machines a, b, ... that lose so many workers; return where it tried."""
     tried: list[str] = []
@@ -321,9 +330,8 @@ def starts(monkeypatch, deaths: dict[str, int], machines: int, **options) -> lis
     made = RayRunner(RunnerOptions(device="cpu", **options))
     made._alive = lambda: [Machine(name, 1) for name in "abcd"[:machines]]
     made.devices = Devices("cpu", options.get("workers", machines), 1)
-    nothing = SimpleNamespace(next_tasks=lambda _: (), is_withdrawn=lambda _: False)
     try:
-        assert list(chain.from_iterable(made.run(nothing))) == []
+        assert list(chain.from_iterable(made.run(NOTHING))) == []
     except ClusterError as error:
         tried += [error.hint] * ("killed" in error.message)
     return tried
@@ -346,29 +354,75 @@ def test_a_worker_that_dies_while_starting_is_tried_elsewhere(
     assert starts(monkeypatch, deaths, machines, **options) == list(tried)
 
 
-def test_a_cluster_that_keeps_no_machine_for_its_workers_ends_the_scan(monkeypatch):
-    monkeypatch.setattr(runner, "MACHINES_SECONDS", 0.0)
-    monkeypatch.setattr(runner, "ROUND_SECONDS", 0.0)
-    monkeypatch.setattr(WorkerHandle, "start", lambda _: None)
-    present = [Machine("head", 16), Machine("node", 16, gpus=1)]
-    made = RayRunner()
-    made._alive = lambda: present
-    made.devices = Devices("cuda", 1, 16)
-    rounds = made.run(SimpleNamespace(next_tasks=lambda _: (), is_withdrawn=lambda _: False))
-    for _ in range(3):
-        assert next(rounds) == ()
-    assert [each.machine for each in made._workers] == ["node"]
-    # The head stays, and has no GPU.
-    present.pop()
-    with pytest.raises(ClusterError) as caught:
-        list(islice(rounds, 9))
-    assert caught.value.exit_code == 3
-
-
-def test_a_worker_hangs_only_while_it_is_watched(monkeypatch):
-    """The time that storing its events takes is not its own."""
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only sleeping moves on."""
     clock = SimpleNamespace(now=100.0, monotonic=lambda: clock.now)
     clock.sleep = lambda seconds: setattr(clock, "now", clock.now + seconds)
+    monkeypatch.setattr(runner, "time", clock)
+    monkeypatch.setattr(worker_handle, "time", clock)
+    return clock
+
+
+HEAD, NODE, NEW = Machine("head", 16), Machine("node", 16, gpus=1), Machine("new", 16, gpus=1)
+
+
+@pytest.mark.parametrize("left", [[HEAD], []])
+@pytest.mark.parametrize(("address", "patience"), [("auto", WORKERLESS_SECONDS), (None, 0.0)])
+def test_a_cluster_that_keeps_no_machine_for_its_workers_ends_the_scan(
+    clock, monkeypatch, left, address, patience
+):
+    monkeypatch.setattr(WorkerHandle, "start", lambda _: None)
+    present = [HEAD, NODE]
+    made = RayRunner(RunnerOptions(address=address))
+    made._alive = lambda: present
+    made.devices = Devices("cuda", 1, 16)
+    for _ in islice(rounds := made.run(NOTHING), 20):
+        assert [each.machine for each in made._workers] == ["node"]
+    lost_at, present = clock.now, left
+    with pytest.raises(ClusterError) as caught:
+        list(islice(rounds, 10_000))
+    assert caught.value.exit_code == 3
+    assert clock.now - lost_at == pytest.approx(patience, abs=2 * MACHINES_SECONDS)
+
+
+def test_a_machine_that_is_replaced_is_waited_for(clock, monkeypatch):
+    monkeypatch.setattr(WorkerHandle, "start", lambda _: None)
+    made = RayRunner(RunnerOptions(address="auto"))
+    made._alive = lambda: [HEAD, *present]
+    made.devices = Devices("cuda", 1, 16)
+    rounds = made.run(NOTHING)
+    # Each is gone for a while that ends in time.
+    for present in ([NODE], [], [NEW], [], [NODE]):
+        until = clock.now + WORKERLESS_SECONDS - 2 * MACHINES_SECONDS
+        while clock.now < until:
+            next(rounds)
+        assert [each.machine for each in made._workers] == [each.name for each in present]
+
+
+def test_a_machine_that_is_lost_once_nothing_is_left_to_do_is_not_missed(clock, monkeypatch):
+    class Done(WorkerHandle):
+        def start(self):
+            self._actor, self.awaited = self, object()
+
+        def take(self):
+            self.awaited, self.host = None, Host("cuda", "", 1, self.machine, 1)
+            clock.sleep(MACHINES_SECONDS)
+            present.clear()
+            return ()
+
+    monkeypatch.setattr(runner, "WorkerHandle", Done)
+    monkeypatch.setattr(runner.ray, "kill", lambda _: None)
+    monkeypatch.setattr(runner.ray, "wait", lambda references, **_: (references, []))
+    present = [NODE]
+    made = RayRunner()
+    made._alive = lambda: list(present) or [HEAD]
+    made.devices = Devices("cuda", 1, 16)
+    assert list(chain.from_iterable(made.run(NOTHING))) == []
+
+
+def test_a_worker_hangs_only_while_it_is_watched(clock, monkeypatch):
+    """The time that storing its events takes is not its own."""
 
     class Silent(WorkerHandle):
         def start(self):
@@ -387,8 +441,6 @@ def test_a_worker_hangs_only_while_it_is_watched(monkeypatch):
             return ()
 
     monkeypatch.setattr(runner, "WorkerHandle", Silent)
-    monkeypatch.setattr(runner, "time", clock)
-    monkeypatch.setattr(worker_handle, "time", clock)
     monkeypatch.setattr(runner.ray, "kill", lambda _: None)
     monkeypatch.setattr(runner.ray, "wait", lambda each, **_: (each, clock.sleep(0.5) or []))
     made = RayRunner(RunnerOptions(device="cpu", stall=10.0))
