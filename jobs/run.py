@@ -148,11 +148,12 @@ def _measure(
         if not plan.todo:
             return Outcome(plan, (), ())
         with runner:
-            require_room(home, plan.todo, states, runner.devices, runner.machines)
+            loadable = plan.loadable
+            require_room(home, loadable, states, runner.devices, runner.machines)
             history = history_of(home, runner.devices.kind)
             estimates = {job.run_id: estimate(job, states, history) for job in plan.todo}
             reporter.started(runner.devices, estimates)
-            if warning := tight_memory(plan.todo, history, runner.devices, runner.machines):
+            if warning := tight_memory(loadable, history, runner.devices, runner.machines):
                 reporter.warned(warning)
             seconds = {run_id: each.seconds for run_id, each in estimates.items()}
             jobs = progress_of(home, registry, ordered(plan.todo, seconds), states)

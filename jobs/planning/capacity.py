@@ -65,8 +65,8 @@ def require_room(
             hint="make room, pass --home on another disk, or measure fewer images with --limit",
         )
     fitting = [machine.memory for machine in machines if devices.fitting(machine)]
-    if not fitting or 0 in fitting:
-        return  # the memory of some machine is unknown
+    if not jobs or not fitting or 0 in fitting:
+        return  # nothing to hold, or the memory of some machine is unknown
     heaviest = max(jobs, key=_least_bytes)
     if _least_bytes(heaviest) > max(fitting):
         raise CapacityError(
@@ -83,7 +83,7 @@ def tight_memory(
 
     Of workers on the CPU only: the free memory of a GPU is known to its workers alone.
     """
-    if devices.kind != "cpu":
+    if devices.kind != "cpu" or not jobs:
         return None
     heaviest = max(jobs, key=lambda job: memory_bytes(job, history))
     each = memory_bytes(heaviest, history)

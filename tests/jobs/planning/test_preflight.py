@@ -7,6 +7,7 @@ from collections import namedtuple
 from pathlib import Path
 
 import pytest
+import torch
 
 from jobs.planning.capacity import (
     BARE_BYTES,
@@ -28,6 +29,16 @@ from tests.jobs.jobs import ON_CPU, declared, job
 GB = 10**9
 TWO_WORKERS = Devices("cpu", 2, 1)
 Usage = namedtuple("Usage", "total used free")
+
+
+class Warned(Reporter):
+    """Keeps the warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warned(self, warning: str) -> None:
+        self.warnings.append(warning)
 
 
 def machine(memory: int, cores: int = 2) -> Machine:
@@ -90,15 +101,23 @@ def test_workers_that_may_need_more_than_their_machine_has_give_a_warning():
 
 @pytest.mark.slow(seconds=2)
 def test_a_scan_warns_of_tight_memory_and_goes_on(tmp_path: Path):
-    class Warned(Reporter):
-        warning = ""
-
-        def warned(self, warning: str) -> None:
-            self.warning = warning
-
     runner, reporter = LocalRunner(ON_CPU), Warned()
     assert runner.machines[0].memory == local_memory() > GB
     runner.machines = [Machine("here", 2, 0, BARE_BYTES + 10**7)]
     home = new_home(tmp_path / "home")
     assert run_survey(home, declared(), runner, reporter).done
-    assert "cifar_resnet8" in reporter.warning
+    assert "cifar_resnet8" in reporter.warnings[-1]
+
+
+@pytest.mark.parametrize("memory", [GB, 2 * GB])
+def test_a_job_that_cannot_be_loaded_needs_no_room(tmp_path: Path, memory: int):
+    torch.save({}, tmp_path / "other.pth")
+    runner = LocalRunner(ON_CPU)
+    runner.machines = [machine(memory)]
+    wrong = declared(f"file:{tmp_path}/other.pth", model="torchvision:vgg16")
+    reporter = Warned()
+    outcome = run_survey(new_home(tmp_path / "home"), wrong, runner, reporter)
+    ((_, failure),) = outcome.failed
+    assert failure.stage == "load"
+    # That it cannot be loaded, and nothing of its memory.
+    assert len(reporter.warnings) == 1
