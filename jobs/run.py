@@ -162,8 +162,11 @@ def _measure(
             def planned_anew(job: Job) -> JobProgress | None:
                 anew = with_present_weights(job, holdings, registry, definition, reporter)
                 if anew is not None:
-                    # The reporter has them too.
-                    estimates.setdefault(anew.job.run_id, estimates[job.run_id])
+                    run_id, waits = anew.job.run_id, not (anew.closed or anew.job.run_id in jobs)
+                    if waits:
+                        # The dispatcher and the reporter have the estimates too.
+                        estimates[run_id] = estimate(anew.job, {run_id: anew.state}, history)
+                    reporter.replaced(job, anew.job if waits else None)
                 return anew
 
             dispatcher = Dispatcher(

@@ -35,7 +35,7 @@ class Dispatcher:
     jobs : mapping of str to JobProgress
         The jobs that are to be measured, by run id, in the order they are given out.
     estimates : mapping of str to Estimate
-        Expected seconds of each, by run id.
+        Expected seconds of each, by run id; those of jobs that are planned anew are added later.
     recorder : Recorder
         Persists worker events.
     registry : Registry
@@ -68,8 +68,7 @@ class Dispatcher:
         self.failed: list[tuple[Job, Failed]] = []
         self.cancelled: list[Job] = []
         self._recorder, self._registry, self._deadline = recorder, registry, limits.deadline
-        self._seconds = {run_id: each.seconds for run_id, each in estimates.items()}
-        self._workers = devices.workers
+        self._estimates, self._workers = estimates, devices.workers
         self._planned_anew, self._withdrawn = planned_anew, withdrawn
         self._fitting = registry.micro_batches()
         self._speed = _Speed()
@@ -125,7 +124,7 @@ class Dispatcher:
                 known = self._fitting.get(place, event.micro_batch)
                 self._fitting[place] = min(known, event.micro_batch)
             elif isinstance(event, Finished):
-                self._speed.end(event.run_id, self._seconds[event.run_id])
+                self._speed.end(event.run_id, self._estimates[event.run_id].seconds)
                 self.done.append(progress.job)
             elif isinstance(event, Failed):
                 self.failed.append((progress.job, event))
@@ -145,7 +144,6 @@ class Dispatcher:
             return False
         self.replaced[event.run_id] = progress.job
         if self._jobs.setdefault(progress.job.run_id, progress) is progress:
-            self._seconds[progress.job.run_id] = self._seconds[event.run_id]
             self._waiting.extend(progress for _ in progress.waiting)
         return True
 
@@ -169,7 +167,9 @@ class Dispatcher:
         return chosen
 
     def _expected_seconds(self, run_id: str) -> float:
-        return math.inf if run_id in self._alone else self._seconds[run_id] * self._speed.factor
+        if run_id in self._alone:
+            return math.inf
+        return self._estimates[run_id].seconds * self._speed.factor
 
     def _fit(self, progress: JobProgress, host: Host) -> None:
         """Begin with forward passes that fitted this network on this device before."""

@@ -111,8 +111,8 @@ class _Display(Reporter):
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        #: Of each run, the images that it lacked at first, and the batches measured since.
-        self._lacking: dict[str, int] = {}
+        #: What each run lacked at first, and the batches measured since.
+        self._estimates: Mapping[str, Estimate] = {}
         self._measured: dict[str, set[int]] = {}
 
     def planned(self, plan: Plan) -> None:
@@ -120,8 +120,7 @@ class _Display(Reporter):
             self._print(line)
 
     def started(self, devices: Devices, estimates: Mapping[str, Estimate]) -> None:
-        self._lacking = {run: each.images for run, each in estimates.items()}
-        self._measured = {}
+        self._estimates, self._measured = estimates, {}
         self._print(workers_line(devices))
         if line := measures_line(estimates):
             self._print(line)
@@ -133,7 +132,7 @@ class _Display(Reporter):
         """Return how many batches of a job are done; workers may measure parts of it at once."""
         measured = self._measured.setdefault(job.run_id, set())
         measured.add(event.batch.batch)
-        lacking = self._lacking.get(job.run_id, job.images)
+        lacking = self._estimates[job.run_id].images
         before = batches_of(job) - math.ceil(lacking / job.settings.score_images)
         return before + len(measured)
 
@@ -195,6 +194,11 @@ class _Bars(_Display):
         self._print(cancelling(job))
         self._advance()
         self._stop(job)
+
+    def replaced(self, job: Job, by: Job | None) -> None:
+        self._stop(job)
+        if by is None:
+            self._advance()
 
     def _advance(self) -> None:
         if self._overall is not None:
@@ -261,6 +265,9 @@ class _Lines(_Display):
     def withdrawn(self, job: Job) -> None:
         self._done += 1
         self._print_end(cancelling(job))
+
+    def replaced(self, job: Job, by: Job | None) -> None:  # noqa: ARG002 - the warning names both
+        self._done += by is None
 
     def _print_end(self, line: str) -> None:
         self._print(f"{line} [{self._done}/{self._total}{self._remaining()}]")

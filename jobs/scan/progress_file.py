@@ -170,6 +170,23 @@ class ProgressFile(Reporter):
         self._stop(job)
         self._update()
 
+    def replaced(self, job: Job, by: Job | None) -> None:
+        """Count the job that is measured in another's place."""
+        self._reporter.replaced(job, by)
+        if (progress := self._progress) is None:
+            return
+        before = self._estimates[job.run_id]
+        rest = before.seconds - self._seconds.get(job.run_id, 0.0)
+        images = progress.total_images - before.images + self._images.get(job.run_id, 0)
+        self._stop(job)
+        if by is not None:
+            after = self._estimates[by.run_id]
+            images += after.images
+            # The rest of the job is nobody's work any more.
+            self._done_seconds -= rest
+            self._all_seconds += after.seconds - rest
+        self._update(total_images=images, jobs=progress.jobs - (by is None))
+
     def _begin(self, job: Job, event: Started) -> None:
         host = self._hosts[event.run_id, event.attempt] = event.host
         before = job.images - self._left(job.run_id)

@@ -38,3 +38,9 @@ class Reporter:
 
     def withdrawn(self, job: Job) -> None:
         """Report that a job was cancelled; those workers that measured it are stopped."""
+
+    def replaced(self, job: Job, by: Job | None) -> None:
+        """Report that a job was planned anew, as another; its workers are stopped.
+
+        None where that one is done or held, or a job of the scan already.
+        """

@@ -6,6 +6,7 @@ import contextlib
 import io
 import itertools
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -348,9 +349,9 @@ def test_bars_follow_every_job_to_its_end(tmp_path):
 class Replacing(LocalRunner):
     """Puts other weights in a file's place before tasks begin, so many times."""
 
-    def __init__(self, path: Path, times: int) -> None:
+    def __init__(self, path: Path, times: int, weights: bytes | None = None) -> None:
         super().__init__(ON_CPU)
-        self.path, self.left = path, times
+        self.path, self.left, self.weights = path, times, weights
 
     def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
         class Between:
@@ -361,7 +362,10 @@ class Replacing(LocalRunner):
                 tasks = source.next_tasks(host)
                 if tasks and self.left:
                     self.left -= 1
-                    write_weights(self.path)
+                    if self.weights is None:
+                        write_weights(self.path)
+                    else:
+                        self.path.write_bytes(self.weights)
                 return tasks
 
         yield from super().run(Between())
@@ -390,14 +394,52 @@ def test_weights_that_changed_since_the_plan_are_planned_anew(tmp_path, monkeypa
     assert (outcome.failed, outcome.plan.jobs) == ((), (measured,))
     assert measured.checkpoint_sha256 == file_sha256(path)
     assert [measured.run_id in warning for warning in reporter.warnings] == [True]
-    progress = json.loads((home / "scan.json").read_text())
-    assert (progress["fraction"], progress["images"], progress["total_images"]) == (1.0, 64, 64)
+    assert counts(home) == (1.0, 1, 1, 64, 64)
     runs = asked(home, "SELECT run_id, status, checkpoint_sha256 FROM runs WHERE status = 'done'")
     assert runs == [
         {"run_id": measured.run_id, "status": "done", "checkpoint_sha256": file_sha256(path)}
     ]
     again = scan(home, LocalRunner(ON_CPU), **what)
     assert (again.plan.todo, again.plan.done) == ((), {measured.run_id})
+
+
+def counts(home: Path) -> tuple[float, int, int, int, int]:
+    """Return the part of the last scan that is done, its jobs and its images, as it wrote them."""
+    written = json.loads((home / "scan.json").read_text())
+    names = ("fraction", "done", "jobs", "images", "total_images")
+    return tuple(written[name] for name in names)
+
+
+def test_a_job_that_is_planned_anew_begins_without_the_batches_of_the_old_weights(tmp_path):
+    path, home = tmp_path / "weights.pth", tmp_path / "home"
+    write_weights(path)
+
+    class Stopped(LocalRunner):
+        def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
+            yield from itertools.islice(LocalRunner.run(self, source), 4)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scan(home, Stopped(ON_CPU), checkpoints=(f"file:{path}",))
+    with displayed(force_terminal=True) as (reporter, text):
+        assert scan(home, Replacing(path, 1), reporter, (f"file:{path}",)).done
+    assert counts(home) == (1.0, 1, 1, IMAGES, IMAGES)
+    shown = Text.from_ansi(text.getvalue()).plain
+    assert {int(done) for done in re.findall(r"(\d+)/8 ", shown)} <= set(range(9))
+    assert " 8/8 " in shown
+
+
+def test_a_job_that_is_planned_anew_as_one_that_is_measured_is_over(tmp_path):
+    path, home = tmp_path / "weights.pth", tmp_path / "home"
+    what = {"checkpoints": (f"file:{path}",), "dataset": "digits[:64]"}
+    write_weights(path)
+    (first,), weights = scan(home, LocalRunner(ON_CPU), **what).done, path.read_bytes()
+    write_weights(path)
+    with displayed(force_terminal=True) as (reporter, text):
+        outcome = scan(home, Replacing(path, 1, weights), reporter, **what)
+    assert (outcome.done, outcome.failed, outcome.plan.jobs) == ((), (), (first,))
+    assert counts(home) == (1.0, 0, 0, 0, 0)
+    assert " 1/1 " in Text.from_ansi(text.getvalue()).plain.splitlines()[-1]
 
 
 def test_weights_that_change_all_the_time_fail_and_are_measured_by_the_next_run(tmp_path):

@@ -169,6 +169,35 @@ def test_a_cancelled_job_is_over_and_its_workers_are_gone(scan: ProgressFile, ho
     assert (progress.done, progress.failed) == (0, 0)
 
 
+def test_a_job_that_is_planned_anew_has_the_images_and_the_time_of_its_own(home: Home) -> None:
+    file, left = ProgressFile(home, Reporter()), {LONG.run_id: Estimate(60.0, 1.0, 192)}
+    left[SHORT.run_id] = Estimate(40.0, 1.0, IMAGES)
+    file.planned(Plan((LONG, SHORT), frozenset()))
+    file.started(Devices("cpu", 2, 1), left)
+    for host, attempt in zip(HOSTS, (1, 2), strict=True):
+        file.event(LONG, began(LONG, host, attempt))
+    # A part of it was measured, and the weights changed before the other was loaded.
+    file.event(LONG, measured(LONG, 0))
+    left[HALF.run_id] = Estimate(80.0, 1.0, IMAGES - 64)
+    file.replaced(LONG, HALF)
+    progress = written(file, home)
+    assert (progress.images, progress.total_images) == (64, 64 + 2 * IMAGES - 64)
+    assert progress.fraction == pytest.approx(20 / (20 + 80 + 40))
+    assert (progress.jobs, progress.working) == (2, ())
+    file.event(HALF, began(HALF))
+    file.event(HALF, measured(HALF, 1))
+    progress = written(file, home)
+    assert [(each.images, each.total_images) for each in progress.working] == [(128, IMAGES)]
+    assert progress.fraction == pytest.approx((20 + 80 * 64 / (IMAGES - 64)) / 140)
+    file.event(HALF, Finished(HALF.run_id, 1))
+    assert written(file, home).fraction == pytest.approx(100 / 140)
+    # These weights were measured before.
+    file.replaced(SHORT, None)
+    progress = written(file, home)
+    assert (progress.done, progress.jobs, progress.total_images) == (1, 1, IMAGES)
+    assert progress.fraction == 1.0
+
+
 def test_the_other_workers_of_a_job_that_failed_are_gone(scan: ProgressFile, home: Home) -> None:
     for host, attempt in zip(HOSTS, (1, 2), strict=True):
         scan.event(LONG, began(LONG, host, attempt))
@@ -294,6 +323,19 @@ def test_a_display_counts_a_cancelled_job_as_over(bars: bool) -> None:
             (whole,) = reporter._bars.tasks
             assert (whole.completed, whole.total) == (1, 3)
     assert bars or "[1/3" in stream.getvalue().splitlines()[-1]
+
+
+@pytest.mark.parametrize(("by", "over"), [(None, 1), (SHORT, 0)])
+def test_the_bars_of_a_job_that_is_planned_anew_are_gone(by: Job | None, over: int) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with progress_display.progress_reporter(console) as reporter:
+        assert isinstance(reporter, progress_display._Bars)
+        reporter.planned(Plan(JOBS, frozenset()))
+        for attempt, host in enumerate(HOSTS, 1):
+            reporter.event(LONG, began(LONG, host, attempt))
+        reporter.replaced(LONG, by)
+        (whole,) = reporter._bars.tasks
+        assert whole.completed == over
 
 
 def test_the_bars_of_the_other_workers_of_a_job_that_failed_are_gone() -> None:
