@@ -37,7 +37,7 @@ class Reporter:
         """Report a worker's event, which is durable."""
 
     def withdrawn(self, job: Job) -> None:
-        """Report that a job was cancelled; those workers that measured it are stopped."""
+        """Report that a job was cancelled; the workers that have begun it are stopped."""
 
     def replaced(self, job: Job, by: Job | None) -> None:
         """Report that a job was planned anew, as another; its workers are stopped.
