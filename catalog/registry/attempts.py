@@ -111,6 +111,13 @@ class Attempts:
         with self.database.transaction() as connection:
             _update(connection, descriptions, ("worker", "pid"))
 
+    def forget_losses(self, job_keys: Collection[str]) -> None:
+        """Begin the count of workers that jobs lost in a row anew."""
+        with self.database.transaction() as connection:
+            for portion in portions(sorted(job_keys)):
+                jobs = update(JOBS).where(JOBS.c.key.in_(portion))
+                connection.execute(jobs.values(losses=0))
+
     def finish(self, ends: Sequence[AttemptEnd]) -> None:
         """End attempts and bring their jobs to the state that follows, all or none.
 

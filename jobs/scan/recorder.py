@@ -76,7 +76,11 @@ class Recorder:
                 continue
             if isinstance(event, Lost):
                 event = self._counted(progress, event)  # noqa: PLW2901 - a loss may be a failure
+            losses = progress.losses
             self._note(progress, event)
+            if progress.losses < losses:
+                # Not only with the attempt's end, which an interruption or a kill leaves out.
+                self._pending.recovered.add(progress.job.key)
             if not isinstance(event, Measuring):
                 append(self._logs, event.run_id, described(event))
             if progress.closed or not isinstance(event, (Finished, NetworkRecord)):
@@ -185,6 +189,8 @@ class Recorder:
         self._writer.write(list(pending.runs.values()), pending.batches, pending.network)
         if pending.workers:
             self._registry.attempts.describe(pending.workers)
+        if pending.recovered:
+            self._registry.attempts.forget_losses(pending.recovered)
         if pending.ends:
             self._registry.attempts.finish(pending.ends)
         self._writer.merge_if_due()
@@ -198,4 +204,6 @@ class _Pending:
     batches: list[BatchRecord] = field(default_factory=list)
     network: list[NetworkRecord] = field(default_factory=list)
     workers: list[AttemptWorker] = field(default_factory=list)
+    #: Keys of jobs whose lost workers count no more.
+    recovered: set[str] = field(default_factory=set)
     ends: list[AttemptEnd] = field(default_factory=list)

@@ -24,6 +24,7 @@ from catalog.open_home import open_home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import JobRow
 from catalog.store.reader import query
+from catalog.store.records import BatchRecord
 from jobs.operations.control import move_jobs
 from jobs.planning.definition import Definition, parse_definition
 from jobs.planning.worker_layout import Devices
@@ -178,6 +179,22 @@ def test_workers_lost_before_an_interruption_count_and_those_that_got_on_do_not(
     assert len(scan(home, Faulty(1, events=1)).failed) == 1
     job = only_job(home)
     assert job.state == "parked"
+
+
+def test_a_batch_after_lost_workers_begins_their_count_anew_whatever_ends_the_scan(tmp_path):
+    class Interrupted(Faulty):
+        def run(self, source: TaskSource) -> Iterator[tuple[Event, ...]]:
+            for events in super().run(source):
+                yield events
+                if isinstance(events[0], BatchRecord):
+                    raise KeyboardInterrupt
+
+    home = tmp_path / "home"
+    with pytest.raises(KeyboardInterrupt):
+        scan(home, Interrupted(Limits().losses - 1, events=1))
+    assert only_job(home).losses == 0
+    # The next scan may lose as many as the first.
+    assert len(scan(home, Faulty(Limits().losses - 1, events=1)).done) == 1
 
 
 def test_late_events_of_an_attempt_given_up_are_ignored(tmp_path):

@@ -242,7 +242,9 @@ def test_the_first_of_two_ends_in_one_go_counts(registry: Registry) -> None:
     assert (registry.jobs()[0].state, registry.jobs()[0].losses) == ("todo", 1)
 
 
-def test_losses_are_those_of_the_last_end_until_a_job_is_tried_again(registry: Registry) -> None:
+def test_losses_are_those_of_the_last_end_until_a_job_gets_on_or_is_tried_again(
+    registry: Registry,
+) -> None:
     registry.add_jobs(registry.record_survey("s", {}), [job("k1"), job("k2")])
     ends = [
         AttemptEnd(key, begin(registry, key), "lost", "todo", losses=losses)
@@ -252,6 +254,8 @@ def test_losses_are_those_of_the_last_end_until_a_job_is_tried_again(registry: R
     assert {one.key: one.losses for one in registry.jobs()} == {"k1": 2, "k2": 1}
     registry.set_states(["k1"], "todo", ANY)
     assert {one.key: one.losses for one in registry.jobs()} == {"k1": 0, "k2": 1}
+    registry.attempts.forget_losses(["k2"])
+    assert {one.key: one.losses for one in registry.jobs()} == {"k1": 0, "k2": 0}
 
 
 @pytest.mark.parametrize("state", ["parked", "cancelled"])
