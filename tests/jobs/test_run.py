@@ -197,6 +197,17 @@ def test_a_batch_after_lost_workers_begins_their_count_anew_whatever_ends_the_sc
     assert len(scan(home, Faulty(Limits().losses - 1, events=1)).done) == 1
 
 
+def test_workers_lost_after_the_last_batch_do_not_count_once_a_job_is_done(tmp_path):
+    class Late(Faulty):
+        """Loses workers when nothing but the end of their task is left, the last one too."""
+
+        events = property(lambda self: 9 if self.losses == Limits().losses else 1, lambda *_: None)
+
+    home = tmp_path / "home"
+    assert len(scan(home, Late(Limits().losses)).done) == 1
+    assert only_job(home).losses == 0
+
+
 def test_late_events_of_an_attempt_given_up_are_ignored(tmp_path):
     class Zombie(Faulty):
         """The worker that was lost goes on talking while another one does its job."""
