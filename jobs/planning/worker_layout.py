@@ -94,7 +94,7 @@ def choose_devices(
         If the choice is unknown, the share is no part of a GPU, there would be more workers
         than GPUs or cores, or no machine has so many cores as a worker has threads.
     ClusterError
-        If ``cuda`` is asked for and there is no GPU.
+        If ``cuda`` is asked for and there is no GPU, or ``cpu`` and no core.
     """
     if choice not in get_args(DeviceChoice):
         raise SettingsError(f"device is {choice!r}, must be one of auto, cpu, cuda")
@@ -103,13 +103,16 @@ def choose_devices(
             f"the share of a GPU is {share:g}, must be above 0 and at most 1",
             hint="--gpus-per-worker 0.5 puts two workers on each GPU",
         )
-    cores = max(machine.cores for machine in machines)
-    if threads is not None and not 1 <= threads <= max(1, cores):
-        raise SettingsError(f"threads is {threads}, must be between 1 and {cores} (cores)")
     gpus = sum(machine.gpus for machine in machines)
     if choice == "cuda" and not gpus:
         raise ClusterError("device is 'cuda', but there is no GPU", hint="use --device cpu")
-    if gpus and choice != "cpu":
+    cores, on_cpu = max(machine.cores for machine in machines), choice == "cpu" or not gpus
+    if on_cpu and not cores:
+        raise ClusterError("device is 'cpu', but there is no CPU core", hint="use --device cuda")
+    most = max(1, cores)
+    if threads is not None and not 1 <= threads <= most:
+        raise SettingsError(f"threads is {threads}, must be between 1 and {most} (cores)")
+    if not on_cpu:
         return _gpu_workers(workers, machines, share, threads)
     nodes = [machine.cores for machine in machines]
     able = sum(cores >= (threads or 1) for cores in nodes)

@@ -116,6 +116,14 @@ def test_a_gpu_that_is_not_there_is_refused():
         choose_devices("cuda", None, machines([8]))
 
 
+@pytest.mark.parametrize("workers", [None, 1])
+@pytest.mark.parametrize("threads", [None, 1, 2])
+def test_cores_that_are_not_there_are_refused(workers, threads):
+    with pytest.raises(ClusterError) as caught:
+        choose_devices("cpu", workers, machines([0, 0], [1, 2]), threads=threads)
+    assert caught.value.exit_code == 3
+
+
 def test_an_unknown_device_is_named():
     with pytest.raises(SettingsError, match="'tpu'"):
         choose_devices("tpu", None, machines([8]))
