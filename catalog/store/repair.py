@@ -170,7 +170,9 @@ def _salvage(
                 add_metrics(connection, _columns(connection, table.name))
             total = _count(connection, f"damaged.{table.name}")
             if total:
-                _copy(connection, table.name, 0, total)
+                # Rows that were replaced leave gaps.
+                end = _count(connection, f"damaged.{table.name}", "max(rowid) + 1")
+                _copy(connection, table.name, 0, end or total)
             kept[table.name] = _count(connection, table.name) or 0
             lost[table.name] = None if total is None else total - kept[table.name]
         if lost["batches"] != 0 or lost["batch_scores"] != 0:
@@ -210,9 +212,11 @@ def _columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:
     return [name for (name,) in rows]
 
 
-def _count(connection: duckdb.DuckDBPyConnection, table: str) -> int | None:
+def _count(
+    connection: duckdb.DuckDBPyConnection, table: str, rows: str = "count(*)"
+) -> int | None:
     try:
-        ((count,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
+        ((count,),) = connection.execute(f"SELECT {rows} FROM {table}").fetchall()
     except duckdb.Error:
         return None
     return int(count)

@@ -155,6 +155,19 @@ def test_without_the_log_what_can_be_read_is_kept_and_no_batch_is_torn(
     assert outcomes == {"none", "all"} if sites == 30 else "some" in outcomes
 
 
+def test_rows_that_replaced_others_are_kept(home: Home) -> None:
+    """Their ids go beyond the number of rows."""
+    with Writer.open(home) as writer:
+        for status in ("running", "done"):
+            for name in ("s0", "s1", "s2"):
+                writer.write([run(name, status)])
+                writer.merge()
+    shutil.rmtree(home.merged)
+    before = run_states(home)
+    assert repair_store(home, "damage").lost["runs"] == 0
+    assert run_states(home) == before
+
+
 @pytest.fixture
 def curved(home: Home) -> Home:
     """A home without its log, and with measures of a network, one of which is a curve."""
