@@ -42,6 +42,9 @@ STORE_LOGS = (".wal", ".undo")
 #: Rows that are read together: fewer only where these cannot be read.
 _GROUP_ROWS, _LEAST_ROWS = 122_880, 2048
 
+#: Spans that a table of fewer rows has: a merge's rows are few, and lie in blocks of their own.
+_SPANS = 2048
+
 _TABLES = (RUNS, BATCHES, BATCH_SCORES, NETWORK_SCORES, NETWORK_CURVES)
 
 # A batch of a run has as many scores as any other.
@@ -172,7 +175,8 @@ def _salvage(
             if total:
                 # Rows that were replaced leave gaps.
                 end = _count(connection, f"damaged.{table.name}", "max(rowid) + 1")
-                _copy(connection, table.name, 0, end or total)
+                least = min(_LEAST_ROWS, (end or total) // _SPANS)
+                _copy(connection, table.name, 0, end or total, least)
             kept[table.name] = _count(connection, table.name) or 0
             lost[table.name] = None if total is None else total - kept[table.name]
         if lost["batches"] != 0 or lost["batch_scores"] != 0:
@@ -222,8 +226,10 @@ def _count(
     return int(count)
 
 
-def _copy(connection: duckdb.DuckDBPyConnection, table: str, first: int, stop: int) -> None:
-    """Copy rows, and where that fails each half of them."""
+def _copy(
+    connection: duckdb.DuckDBPyConnection, table: str, first: int, stop: int, least: int
+) -> None:
+    """Copy rows, and where that fails each half of them, of one row and of ``least`` at least."""
     known = {name for (name, *_) in connection.execute(f"DESCRIBE {table}").fetchall()}
     names = ", ".join(quoted_name(n) for n in _columns(connection, table) if n in known)
     try:
@@ -233,11 +239,11 @@ def _copy(connection: duckdb.DuckDBPyConnection, table: str, first: int, stop: i
         ).fetchall()
     except duckdb.Error:
         half = (stop - first) // 2
-        if half < _LEAST_ROWS:
+        if half < max(least, 1):
             return
         middle = first + max(half // _GROUP_ROWS * _GROUP_ROWS, min(half, _GROUP_ROWS))
-        _copy(connection, table, first, middle)
-        _copy(connection, table, middle, stop)
+        _copy(connection, table, first, middle, least)
+        _copy(connection, table, middle, stop, least)
 
 
 def _replay(store: Path, log: list[Path]) -> tuple[int, int]:
