@@ -47,13 +47,15 @@ _SPANS = 2048
 
 _TABLES = (RUNS, BATCHES, BATCH_SCORES, NETWORK_SCORES, NETWORK_CURVES)
 
-# A batch of a run has as many scores as any other.
+# A batch of a run has as many scores as any other; a last, partial one has none.
 _DROP_TORN_BATCHES = """
 CREATE TEMP TABLE whole AS
 WITH counts AS (SELECT run_id, batch, count(*) AS scores FROM batch_scores GROUP BY ALL)
 SELECT counts.run_id, batch FROM counts
 JOIN (SELECT run_id, max(scores) AS most FROM counts GROUP BY run_id) USING (run_id)
-LEFT JOIN runs USING (run_id) WHERE scores >= greatest(most, coalesce(runs.sites, 0));
+LEFT JOIN runs USING (run_id) WHERE scores >= greatest(most, coalesce(runs.sites, 0))
+UNION ALL
+SELECT run_id, batch FROM batches QUALIFY images < max(images) OVER (PARTITION BY run_id);
 DELETE FROM batches WHERE (run_id, batch) NOT IN (FROM whole);
 DELETE FROM batch_scores WHERE (run_id, batch) NOT IN (SELECT (run_id, batch) FROM batches)
 """

@@ -35,6 +35,7 @@ from jobs.operations.doctor import CHECKS
 from jobs.operations.repair import repair
 from survey.errors import SettingsError, StoreError
 from survey.network_measures.base import CurvePoint, NetworkScore
+from survey.results import BatchScores
 from tests.acceptance.command import survey
 from tests.catalog.records import SITES, batch, run, stored
 
@@ -181,6 +182,25 @@ def damage_last_block(home: Home, table: str) -> None:
     with home.signatures.open("r+b") as file:
         file.seek(3 * 4096 + block * 262_144 + 1000)
         file.write(random.Random(7).randbytes(3000))
+
+
+def test_a_partial_batch_without_scores_is_whole(home: Home) -> None:
+    partial = BatchScores(BATCHES, 100, (), 100, 80, 90, 1.5)
+    with Writer.open(home) as writer:
+        for name in ("s0", "s1", "s2"):
+            rows = [BatchRecord(name, 1, batch(n, n / 7), 512 * (n + 1)) for n in range(BATCHES)]
+            last = BatchRecord(name, 1, partial, 512 * BATCHES + 100)
+            writer.write([run(name, "done", batches=BATCHES + 1, sites=SITES)], [*rows, last])
+            writer.merge()
+    shutil.rmtree(home.merged)
+    damage_last_block(home, "batch_scores")
+    repair_store(home, "damage")
+    states = run_states(home)
+    done = {name for name, state in states.items() if state.status == "done"}
+    assert done == {f"r{number}" for number in range(RUNS)} | {"s0", "s1"}
+    # The third's partial batch stays, without any that lost its scores.
+    assert {states[name].batches_done for name in ("s0", "s1")} == {BATCHES + 1}
+    assert states["s2"].batches_done == 1
 
 
 @pytest.mark.parametrize(("table", "rows"), [("runs", 1), ("batch_scores", SITES * BATCHES)])
