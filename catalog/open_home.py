@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from catalog.home import Home
+from catalog.home import REPAIR_HINT, Home, segment_paths
 from catalog.store.undo import lock_path, recover, undo_path
 from survey.errors import SettingsError, StoreError
 
@@ -38,7 +38,8 @@ def open_home(path: Path, create: bool, registry_url: str | None = None) -> Home
         If there is no home and none is to be made, the path lies below a file, or the URL is none
         of a database on PostgreSQL, or not that of the home.
     StoreError
-        If the directory cannot be written, or what lies in it is no store of ours.
+        If the directory cannot be written, what lies in it is no store of ours, or the store is
+        missing and its log is not.
     """
     home = Home(Path(path).absolute(), registry_url)
     _refuse_bytes(home.path)
@@ -121,6 +122,10 @@ def _make(home: Home) -> None:
                 pass
             if home.signatures.exists():
                 upgrade_store(home.signatures)
+            elif segment_paths(home.merged):
+                raise StoreError(
+                    f"{home.signatures} is missing, its log {home.merged} is not", hint=REPAIR_HINT
+                )
             else:
                 make_store(home.signatures)
     except Timeout as error:

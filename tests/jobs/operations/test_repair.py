@@ -119,6 +119,17 @@ def test_the_log_gives_a_damaged_store_back_whole(home: Home, damage: str) -> No
     assert list(home.path.glob("signatures.duckdb*damaged-*")) == asides
 
 
+def test_a_store_whose_log_is_there_is_not_made_empty(home: Home) -> None:
+    before = everything(home)
+    home.signatures.unlink()
+    with pytest.raises(StoreError) as caught:
+        open_home(home.path, create=True)
+    assert "doctor --repair" in str(caught.value.hint)
+    assert not home.signatures.exists()
+    repair(home.path)
+    assert everything(open_home(home.path, create=True)) == before
+
+
 @pytest.mark.parametrize("sites", [30, pytest.param(3000, marks=pytest.mark.long)])
 def test_without_the_log_what_can_be_read_is_kept_and_no_batch_is_torn(
     home: Home, sites: int
