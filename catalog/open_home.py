@@ -5,7 +5,8 @@ Safe from several processes at once; a home that cannot be made leaves nothing b
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -14,7 +15,7 @@ from catalog.home import REPAIR_HINT, Home, segment_paths
 from catalog.store.undo import lock_path, recover, undo_path
 from survey.errors import SettingsError, StoreError
 
-#: How long opening waits for another process that is making the same home.
+#: How long opening waits for another process that is making or repairing the same home.
 OPENING_SECONDS = 60.0
 
 
@@ -105,6 +106,26 @@ def _refuse_files(path: Path) -> None:
             )
 
 
+@contextmanager
+def making(home: Home) -> Iterator[None]:
+    """Keep other processes from making the files of a home meanwhile.
+
+    Raises
+    ------
+    StoreError
+        If another process keeps this one from it for ``OPENING_SECONDS``.
+    """
+    try:
+        with FileLock(home.path / "home.lock", timeout=OPENING_SECONDS):
+            yield
+    except Timeout as error:
+        raise StoreError(
+            f"another process has been making or repairing {home.path} for"
+            f" {OPENING_SECONDS:g} seconds",
+            hint="wait for a repair, or end a process that hangs, then run the same command again",
+        ) from error
+
+
 def _make(home: Home) -> None:
     # Both libraries take longer to import than everything else a query needs.
     from catalog.registry.upgrade import upgrade_registry
@@ -112,7 +133,7 @@ def _make(home: Home) -> None:
 
     try:
         home.path.mkdir(parents=True, exist_ok=True)
-        with FileLock(home.path / "home.lock", timeout=OPENING_SECONDS):
+        with making(home):
             for folder in (home.spool, home.logs, home.cache):
                 folder.mkdir(exist_ok=True)
             # First what another machine may refuse: without a store there is no home.
@@ -128,11 +149,6 @@ def _make(home: Home) -> None:
                 )
             else:
                 make_store(home.signatures)
-    except Timeout as error:
-        raise StoreError(
-            f"another process has been making {home.path} for {OPENING_SECONDS:g} seconds",
-            hint="look for a process that hangs, then run the same command again",
-        ) from error
     except OSError as error:
         raise StoreError(
             f"the home {home.path} cannot be written: {error.strerror or error}",

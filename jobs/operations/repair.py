@@ -8,6 +8,7 @@ from typing import Any
 
 from catalog.files import set_aside
 from catalog.home import Home, segment_paths
+from catalog.open_home import making
 from jobs.operations.doctor import Finding
 from survey.errors import SettingsError, StoreError
 from survey.text import counted, first_names
@@ -43,7 +44,7 @@ def repair(path: Path) -> list[Finding]:
     if not any(place.exists() for place in (home.signatures, home.registry, home.spool)):
         raise SettingsError(f"there is no home at {home.path}", hint="pass --home")
     home.spool.mkdir(exist_ok=True)
-    with Writer.open(home) as writer:
+    with Writer.open(home) as writer, making(home):
         damage = _registry_damage(home)
         findings = [*_spool(home), *_store(home)]
         merged = writer.merge()

@@ -18,6 +18,7 @@ import duckdb
 import pytest
 from filelock import FileLock
 
+from catalog import open_home as open_home_module
 from catalog.home import Home, segment_paths
 from catalog.open_home import open_home
 from catalog.registry import registry as registry_module
@@ -357,6 +358,26 @@ def test_a_repair_waits_for_no_scan_and_makes_no_home(home: Home, tmp_path: Path
     with pytest.raises(SettingsError, match="no home"):
         repair(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
+
+
+def test_a_home_is_not_opened_for_writing_while_it_is_repaired(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(home.merged)
+    home.signatures.unlink()
+    monkeypatch.setattr(open_home_module, "OPENING_SECONDS", 0.0)
+    replay, met = store_repair._replay, []
+
+    def with_another(store: Path, log: list[Path]) -> tuple[int, int]:
+        with pytest.raises(StoreError) as caught:
+            open_home(home.path, create=True)
+        met.append(caught.value)
+        return replay(store, log)
+
+    monkeypatch.setattr(store_repair, "_replay", with_another)
+    repair(home.path)
+    assert len(met) == 1
+    read_all(home)
 
 
 def test_a_registry_that_a_service_has_open_is_not_replaced(home: Home) -> None:
