@@ -20,6 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import Table
+
 from catalog.files import replacing_damaged
 from catalog.home import Home
 from catalog.registry.address import reading_address
@@ -27,6 +29,12 @@ from catalog.registry.database import BUSY_SECONDS, REGISTRY_LOGS
 from catalog.registry.revisions import make_registry
 from catalog.registry.tables import METADATA
 from survey.errors import StoreError
+
+#: Ids of rows are below this power of two.
+_POWERS = 41
+
+#: A span of rows that cannot be read is halved down to this part of its ids.
+_SPANS = 4096
 
 #: The state of a job by what the store says of its run.
 _STATES = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
@@ -103,7 +111,7 @@ def _salvage(new: sqlite3.Connection, aside: Path | None) -> tuple[dict[str, int
         return kept, ()
     with _copy(aside) as damaged:
         for table in METADATA.sorted_tables:
-            columns = [column.name for column in table.columns]
+            columns = _columns(damaged, table)
             names, places = ", ".join(columns), ", ".join("?" * len(columns))
             rows, whole = _rows(damaged, table.name, names)
             for row in rows:
@@ -120,21 +128,34 @@ def _salvage(new: sqlite3.Connection, aside: Path | None) -> tuple[dict[str, int
     return kept, tuple(torn)
 
 
+def _columns(damaged: sqlite3.Connection, table: Table) -> list[str]:
+    """Return the columns of a table that can be read: an older program's has fewer."""
+    with suppress(sqlite3.Error):
+        there = {name for _, name, *_ in damaged.execute(f"PRAGMA table_info({table.name})")}
+        return [column.name for column in table.columns if column.name in there]
+    return []
+
+
 def _rows(damaged: sqlite3.Connection, table: str, names: str) -> tuple[list[Any], bool]:
-    """Return the rows before a damage and behind it, and whether these are all."""
-    rows: dict[int, Any] = {}
-    if _lacks(damaged, table):
-        return [], True
-    for order in ("", "DESC"):
+    """Return the rows that can be read, and whether these are all."""
+    if not names:
+        return [], _lacks(damaged, table)
+    rows: list[Any] = []
+    whole = True
+    # With a limit, the last row of a page is read without a look at the next page.
+    wanted = f"SELECT {names} FROM {table} WHERE rowid >= ?1 AND rowid < ?2 LIMIT ?2 - ?1"
+    # Of the last id nothing is known where the last page is damaged.
+    spans = [(1 << power >> 1, 1 << power) for power in reversed(range(_POWERS))]
+    while spans:
+        first, stop = spans.pop()
         try:
-            for rowid, *row in damaged.execute(
-                f"SELECT rowid, {names} FROM {table} ORDER BY rowid {order}"
-            ):
-                rows[rowid] = row
+            rows += damaged.execute(wanted, (first, stop)).fetchall()
         except sqlite3.Error:
-            continue
-        return list(rows.values()), True
-    return list(rows.values()), False
+            whole = False
+            if stop - first > max(first // _SPANS, 1):
+                middle = (first + stop) // 2
+                spans += [(middle, stop), (first, middle)]
+    return rows, whole
 
 
 def _lacks(damaged: sqlite3.Connection, table: str) -> bool:

@@ -16,6 +16,7 @@ from catalog.registry.copying import copy_to_file
 from catalog.registry.labels import labels_of
 from catalog.registry.registry import Registry
 from catalog.registry.repair import registry_damage, repair_registry
+from catalog.registry.revisions import make_registry
 from catalog.registry.rows import JobEntry
 from catalog.registry.tables import METADATA
 from catalog.tags import RunLabels
@@ -115,6 +116,20 @@ def test_a_repair_keeps_those_that_can_be_read(home: Home, older: bool) -> None:
     done = repair_registry(home, registry_damage(home) or "as if", [])
     assert done.torn == ()
     assert labels_of(home) == labels
+
+
+@ONLY_FILE
+def test_a_repair_keeps_those_of_an_older_program(home: Home) -> None:
+    """Which survey declares a label is in no column of its tables."""
+    for file in home.path.glob("registry.sqlite*"):
+        file.unlink()
+    make_registry(home.registry, "0005")
+    with closing(sqlite3.connect(home.registry)) as older:
+        older.execute("INSERT INTO run_labels (run_id, model) VALUES ('r1', 'VGG')")
+        older.execute("INSERT INTO run_tags VALUES ('r1', 'lr', '0.5')")
+        older.commit()
+    assert repair_registry(home, "as if", []).torn == ()
+    assert labels_of(home) == {"r1": RunLabels("VGG", tags={"lr": 0.5})}
 
 
 def copied_without_index(home: Home, folder: Path) -> Home:

@@ -326,6 +326,32 @@ def test_a_registry_damaged_in_one_table_keeps_the_others(home: Home) -> None:
         assert {job.state for job in registry.jobs()} == {"done"}
 
 
+@pytest.mark.parametrize("torn", [(3, -4), (3, -1)])
+def test_rows_between_damaged_pages_of_a_registry_are_kept(
+    home: Home, torn: tuple[int, ...]
+) -> None:
+    value = "x" * 60
+    rows = [(f"run{number}", "note", json.dumps(value)) for number in range(1000)]
+    with closing(sqlite3.connect(home.registry)) as raw:
+        raw.executemany("INSERT INTO run_tags (run_id, name, value) VALUES (?, ?, ?)", rows)
+        raw.commit()
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        (size,) = raw.execute("PRAGMA page_size").fetchone()
+    content = bytearray(home.registry.read_bytes())
+    pages = [
+        page
+        for start in range(0, len(content), size)
+        if (page := slice(start, start + size)) and value.encode() in content[page]
+    ]
+    lost = sum(content[pages[number]].count(value.encode()) for number in torn)
+    for number in torn:
+        content[pages[number]] = bytes(size)
+    home.registry.write_bytes(content)
+    assert "attention" in {each.state for each in repair(home.path) if each.check == "run_tags"}
+    with Registry(home) as registry:
+        assert len(registry.labels.all()) == len(rows) - lost
+
+
 def test_a_repair_that_fails_midway_leaves_the_damaged_store_in_its_place(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
