@@ -38,6 +38,7 @@ def repair(path: Path) -> list[Finding]:
         damaged files are where they were.
     """
     from catalog.registry.address import addressed
+    from catalog.store.upgrade import upgrade_store
     from catalog.store.writer import Writer
 
     home = addressed(Home(path.absolute()))
@@ -47,6 +48,8 @@ def repair(path: Path) -> list[Finding]:
     with Writer.open(home) as writer, making(home):
         damage = _registry_damage(home)
         findings = [*_spool(home), *_store(home)]
+        if segment_paths(home.spool):
+            upgrade_store(home.signatures)
         merged = writer.merge()
         left = len(segment_paths(home.spool))
         findings.append(Finding("spool", "ok", f"{counted(merged, 'segment')} merged, {left} wait"))

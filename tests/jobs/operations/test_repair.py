@@ -28,9 +28,12 @@ from catalog.registry.repair import registry_damage
 from catalog.registry.rows import JobEntry
 from catalog.store import merged_segments, undo
 from catalog.store import repair as store_repair
+from catalog.store.arrow_rows import batch_table, network_table, run_table
 from catalog.store.reader import query, run_states
 from catalog.store.records import BatchRecord, NetworkRecord
 from catalog.store.repair import repair_store, store_damage
+from catalog.store.segments import write_segment
+from catalog.store.upgrade import migrations
 from catalog.store.writer import Writer
 from jobs.operations.doctor import CHECKS
 from jobs.operations.repair import repair
@@ -269,6 +272,23 @@ def test_a_store_from_before_the_curves_is_not_damaged(curved: Home) -> None:
     assert store_damage(curved.signatures) is None
     repair_store(curved, "damage")
     assert scores_and_points(curved) == [("curved", None), ("plain", None)]
+
+
+def test_an_older_store_is_migrated_before_the_spool_is_merged(home: Home) -> None:
+    """Opening the home, which migrates it, is refused until its registry is repaired."""
+    home.signatures.unlink()
+    with duckdb.connect(home.signatures) as older:
+        for migration in migrations()[:-1]:
+            older.execute(migration.sql)
+            values = [migration.version, migration.name]
+            older.execute("INSERT INTO migrations VALUES (?, ?, now())", values).fetchall()
+    write_segment(home.spool, run_table([run("waiting")]), batch_table([]), network_table([]))
+    scribble(home.registry, 0.0)
+    with pytest.raises(StoreError, match="registry"):
+        open_home(home.path, create=True)
+    repair(home.path)
+    assert stored(home, "SELECT run_id FROM runs") == [{"run_id": "waiting"}]
+    open_home(home.path, create=True)
 
 
 def test_an_unreadable_segment_leaves_the_spool_and_the_rest_is_merged(home: Home) -> None:
