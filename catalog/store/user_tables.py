@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 #: Bytes of the largest file that is read.
 LARGEST_BYTES = 200_000_000
 
-#: How a file is read, by the ending of its name. All of it is looked at before types are chosen.
+#: How a file is read, by the ending of its name. All of it is looked at before types are chosen,
+#: and no first lines are skipped for what would make columns of the rest.
 _READERS = {
-    ".csv": "read_csv($file, header = true, sample_size = -1)",
-    ".tsv": "read_csv($file, header = true, sample_size = -1, delim = '\t')",
+    ".csv": "read_csv($file, header = true, skip = 0, sample_size = -1)",
+    ".tsv": "read_csv($file, header = true, skip = 0, sample_size = -1, delim = '\t')",
     ".parquet": "read_parquet($file)",
 }
 

@@ -66,6 +66,21 @@ def test_a_file_is_a_table_with_types(
     ]
 
 
+def test_no_line_of_a_file_is_left_out(
+    connection: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    """The comma in a note makes no other columns of the lines from there on."""
+    notes = ("good", "fair", "bad, very", "ok, really", "ok, so")
+    text = "\n".join(["run_id,note", *(f"r{number},{note}" for number, note in enumerate(notes))])
+    (tmp_path / "notes.csv").write_text(text, encoding="utf-8")
+    (tmp_path / "notes.tsv").write_text(text.replace(",", "\t"), encoding="utf-8")
+    load(connection, user_tables([f"mine={tmp_path}/notes.csv"]), 10**9)
+    rows = connection.execute("FROM mine").fetchall()
+    assert [str(first)[:2] for first, *_ in rows] == [f"r{number}" for number in range(5)]
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load(connection, user_tables([f"tabbed={tmp_path}/notes.tsv"]), 10**9)
+
+
 def test_what_cannot_be_a_table_is_named_with_what_can(
     connection: duckdb.DuckDBPyConnection,
     tmp_path: Path,
