@@ -20,15 +20,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _KEPT = """
-boolean tinyint smallint integer bigint utinyint usmallint uinteger ubigint float double
-varchar null
+boolean tinyint smallint integer bigint utinyint usmallint uinteger ubigint hugeint decimal float
+double varchar null
 """
 
 #: What Parquet and Arrow hold beside these, as Arrow gives it.
 _KEPT_IN_PARQUET = """
-date time timestamp timestamp_s timestamp_ms timestamp_ns timestamp_with_time_zone decimal blob
-uuid enum map
+date time timestamp timestamp_s timestamp_ms timestamp_ns timestamp_with_time_zone blob uuid enum
+map
 """
+
+#: Numbers whose texts within lists and structures would be Python's.
+_PLAIN_ALONE = {"hugeint", "decimal"}
 
 #: How times are shown in aligned text.
 _SECONDS = "%Y-%m-%d %H:%M:%S"
@@ -95,7 +98,8 @@ def with_plain_types(relation: Result, format: str) -> Result:  # noqa: A002
     kept = frozenset(f"{_KEPT} {_KEPT_IN_PARQUET * (format in ('parquet', 'arrow'))}".split())
     columns, changed = [], False
     for place, (name, kind) in enumerate(zip(relation.columns, relation.types, strict=True), 1):
-        plain = _plain(kind, kept)
+        alone = format != "table" or kind.id in _PLAIN_ALONE
+        plain = _plain(kind, kept if alone else kept - _PLAIN_ALONE)
         value = f"#{place}"
         if format == "table" and kind.id.startswith("timestamp"):
             value = f"strftime({value}, '{_SECONDS}')"

@@ -154,9 +154,10 @@ def _row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 def _numeric(schema: pa.Schema) -> dict[str, bool]:
     """Return which columns hold numbers."""
-    from pyarrow.types import is_floating, is_integer
+    from pyarrow.types import is_decimal, is_floating, is_integer
 
-    return {each.name: is_integer(each.type) or is_floating(each.type) for each in schema}
+    kinds = (is_integer, is_floating, is_decimal)
+    return {each.name: any(of_kind(each.type) for of_kind in kinds) for each in schema}
 
 
 def _unique(names: Iterable[str]) -> list[str]:
@@ -276,6 +277,8 @@ def _cell(value: Any, decimals: int | None) -> str:
         text = ", ".join(f"{key}={item}" for key, item in value.items()) or "-"
     elif isinstance(value, datetime):
         text = value.strftime("%Y-%m-%d %H:%M:%S")
+    elif isinstance(value, Decimal):
+        text = f"{value:f}"
     else:
         text = str(value)
     return shortened(text, LONGEST_CELL)
@@ -290,6 +293,8 @@ def _plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if isinstance(value, Decimal):
+        return whole if (whole := int(value)) == value else float(value)
     return value if isinstance(value, (str, int, bool, type(None))) else str(value)
 
 

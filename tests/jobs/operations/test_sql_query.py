@@ -192,10 +192,8 @@ AWKWARD = {
     "date 'infinity'": "infinity",
     "date '294247-01-10'": "294247-01-10",
     "timestamp '2026-01-02 03:04:05'": "2026-01-02 03:04:05",
-    "170141183460469231731687303715884105727::HUGEINT": str(2**127 - 1),
     "340282366920938463463374607431768211455::UHUGEINT": str(2**128 - 1),
     f"{10**60}::BIGNUM": str(10**60),
-    "1.50::DECIMAL(38, 2)": "1.50",
     "INTERVAL 14 MONTH": "1 year 2 months",
     r"'\xAA'::BLOB": r"\xAA",
     "'101'::BIT": "101",
@@ -226,9 +224,28 @@ def test_numbers_and_what_holds_them_stay_numbers() -> None:
       MAP {'j': 'k=l, m'} AS n"""
     deep = {"f": [0.25], "g": "infinity"}
     assert json.loads(formatted(sql)) == [
-        {"a": 1, "a_1": "1.5", "b": None, "c": True, "d": None, "e": [1, None], "h": deep,
+        {"a": 1, "a_1": 1.5, "b": None, "c": True, "d": None, "e": [1, None], "h": deep,
          "i": [["x"]], "n": {"j": "k=l, m"}}
     ]  # fmt: skip
+
+
+def test_sums_and_decimals_are_numbers_in_every_format(tmp_path: Path) -> None:
+    sql = """SELECT sum(range) AS a, max(170141183460469231731687303715884105727::HUGEINT) AS b,
+      1.50::DECIMAL(38, 2) AS c, 2.0 AS d, [sum(range)] AS e, {'f': [0.0000001]} AS g
+      FROM range(5)"""
+    (row,) = json.loads(formatted(sql))
+    assert row == {"a": 10, "b": 2**127 - 1, "c": 1.5, "d": 2, "e": [10], "g": {"f": [1e-7]}}
+    assert isinstance(row["d"], int)
+    written = formatted(sql, "csv").decode().splitlines()[1]
+    assert written.startswith(f"10,{2**127 - 1},1.50,2.0,")
+    shown = formatted(f"{sql} UNION ALL SELECT 7, 7, 7, 7, [], NULL", "table").decode().splitlines()
+    assert shown[2].split()[:5] == ["10", str(2**127 - 1), "1.50", "2.0", "10"]
+    # Numbers end where their columns end.
+    assert shown[3].startswith(f"{7:2}  {7:39}  7.00  7.0")
+    assert "0.0000001" in shown[2]
+    (tmp_path / "x.parquet").write_bytes(formatted(sql, "parquet"))
+    kept = pyarrow.parquet.read_table(tmp_path / "x.parquet")
+    assert kept["b"].to_pylist() == [2**127 - 1]
 
 
 def test_columns_of_one_name_are_numbered_beside_names_that_look_so() -> None:
