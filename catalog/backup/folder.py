@@ -32,7 +32,7 @@ def appearing_folder(path: Path, what: str) -> Iterator[Path]:
     Raises
     ------
     SettingsError
-        If something is there, or is being made by another process.
+        If something is there, is being made by another process, or would be the current folder.
     StoreError
         If it cannot be written; then nothing is left.
     """
@@ -63,9 +63,14 @@ def require_nothing(path: Path, what: str) -> None:
     Raises
     ------
     SettingsError
-        If there is something.
+        If there is something, or it would replace the current folder.
     """
     if path.is_dir() and not any(path.iterdir()):
+        if path.samefile(Path()):
+            raise SettingsError(
+                f"the {what} {path} would replace the current directory",
+                hint=f"name a directory below it, such as {path / what}",
+            )
         return
     if os.path.lexists(path):
         raise SettingsError(
@@ -114,7 +119,7 @@ def _take_place(fresh: Path, path: Path, what: str) -> None:
         if error.errno == errno.EBUSY:
             raise SettingsError(
                 f"the {what} {path} cannot appear in one step: a file system is mounted there",
-                hint=f"name a directory below it, such as {path / 'home'}",
+                hint=f"name a directory below it, such as {path / what}",
             ) from error
         raise
     sync_folder(path.parent)

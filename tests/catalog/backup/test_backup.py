@@ -257,3 +257,20 @@ def test_two_at_once_do_not_share_a_folder(filled: Home, tmp_path: Path) -> None
     assert [path.name for path in (tmp_path / "backup").iterdir()] == ["mine"]
     shutil.rmtree(tmp_path / "backup")
     make_backup(filled, tmp_path / "backup")
+
+
+def test_the_current_folder_is_not_replaced(
+    filled: Home, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell would be left in a removed one."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    for make in (
+        lambda: restore_backup(backup, here),
+        lambda: make_backup(filled, here),
+    ):
+        with pytest.raises(SettingsError, match=str(here)):
+            make()
+    assert here.samefile(Path.cwd())
+    restore_backup(backup, here / "home")
