@@ -20,7 +20,8 @@ def backup(
 ) -> None:
     """Back up a home: every row that is durable now, jobs, schedules, labels and tags.
 
-    A scan may go on meanwhile. Downloaded files, decoded images and logs are not kept.
+    A scan may go on meanwhile. Downloaded files, decoded images, logs, your own datasets and the
+    trainings of `survey linearise` are not kept.
     """
     from catalog.backup.making import make_backup
     from catalog.open_home import open_home
@@ -29,7 +30,7 @@ def backup(
     size = format_bytes(sum(each.bytes for each in made.files.values()))
     files = counted(len(made.files), "file")
     say(f"{folder} holds what was measured by {made.made_at}: {files}, {size}")
-    say("not kept: downloaded files, decoded images, logs")
+    say("not kept: downloaded files, decoded images, logs, your own datasets, linearisations")
 
 
 @verb
