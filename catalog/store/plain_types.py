@@ -121,7 +121,8 @@ def _plain(kind: DuckDBPyType, kept: frozenset[str]) -> str:
         (_, key), (_, value) = _children(kind)
         # An object of JSON, such as the tags of a run.
         return f"MAP(VARCHAR, {_plain(value, kept)})" if _is_text(key, kept) else "VARCHAR"
-    if kind.id == "struct":
+    # An empty structure is none that Parquet holds.
+    if kind.id == "struct" and _children(kind):
         fields = (f"{_quoted(name)} {_plain(of, kept)}" for name, of in _children(kind))
         return f"STRUCT({', '.join(fields)})"
     return str(kind) if kind.id.replace(" ", "_") in kept else "VARCHAR"

@@ -248,6 +248,14 @@ def test_sums_and_decimals_are_numbers_in_every_format(tmp_path: Path) -> None:
     assert kept["b"].to_pylist() == [2**127 - 1]
 
 
+def test_an_empty_structure_is_text(tmp_path: Path) -> None:
+    sql = "SELECT {} AS a, {'b': {}} AS c, [{}] AS d"
+    assert json.loads(formatted(sql)) == [{"a": "{}", "c": {"b": "{}"}, "d": ["{}"]}]
+    (tmp_path / "x.parquet").write_bytes(formatted(sql, "parquet"))
+    kept = pyarrow.parquet.read_table(tmp_path / "x.parquet")
+    assert kept["a"].to_pylist() == ["{}"]
+
+
 def test_columns_of_one_name_are_numbered_beside_names_that_look_so() -> None:
     (row,) = json.loads(formatted("SELECT 1 AS a, 2 AS a, 3 AS a_1, 4 AS a"))
     assert row == {"a": 1, "a_2": 2, "a_1": 3, "a_3": 4}
