@@ -43,7 +43,7 @@ _INCOMING = "incoming rows"
 
 _TAKEN = """
 SELECT 'a word of SQL' FROM duckdb_keywords()
-WHERE keyword_name = lower($name) AND keyword_category = 'reserved'
+WHERE keyword_name = lower($name) AND keyword_category IN ('reserved', 'type_function')
 UNION ALL
 SELECT 'a table or view of the store' FROM (
   SELECT table_name FROM duckdb_tables() UNION ALL SELECT view_name FROM duckdb_views())

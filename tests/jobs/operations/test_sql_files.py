@@ -105,6 +105,7 @@ def test_what_cannot_be_a_table_is_named_with_what_can(
         (["x=large.csv"], "at most 1 kB"),
         (["x=good.csv", "X=good.csv"], "two files"),
         (["select=good.csv"], "a word of SQL"),
+        (["Natural=good.csv"], "a word of SQL"),
         (["Runs=good.csv"], "a table or view of the store"),
         (["latest_signatures=good.csv"], "a table or view of the store"),
         (["run_labels=good.csv"], "a table or view of the store"),
