@@ -39,7 +39,8 @@ GROUP BY table_name, column_name ORDER BY table_name, max(column_index)
 
 #: Text and comments, in which a semicolon ends nothing; the last of each kind may be open.
 _QUOTED = re.compile(
-    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|(\$\w*\$).*?\1|(['\"]|/\*|\$\w*\$).*",
+    r"\b[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/"
+    r"|(\$\w*\$).*?\1|(\b[eE]'|['\"]|/\*|\$\w*\$).*",
     re.DOTALL,
 )
 
@@ -96,7 +97,7 @@ def _statements(line: Callable[[str], str]) -> Iterator[str]:
             lines = []
             continue
         text = "\n".join(lines).strip()
-        if text in (".quit", ".exit"):
+        if text.rstrip("; ") in (".quit", ".exit"):
             return
         if is_complete(text) or text.startswith("."):
             yield text

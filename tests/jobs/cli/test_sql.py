@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from catalog.open_home import open_home
 from jobs.cli.main import app
-from jobs.cli.sql.prompt import is_complete
+from jobs.cli.sql.prompt import _statements, is_complete
 from jobs.cli.sql.statement import statement_of
 from survey.errors import SettingsError
 from tests.style.repository import ROOT
@@ -82,6 +82,11 @@ def test_a_semicolon_ends_a_statement_unless_it_is_quoted(subtests: pytest.Subte
         "SELECT ';'": False,
         "SELECT 'it''s;": False,
         "SELECT 'it''s';": True,
+        r"SELECT E'it\'s';": True,
+        r"SELECT e'it\'s;'": False,
+        r"SELECT E'it\'": False,
+        r"SELECT E'it\';": False,
+        r"SELECT 'it\';": True,
         'SELECT ";"': False,
         "SELECT 1 -- ;": False,
         "SELECT 1 -- it's\n;": True,
@@ -93,6 +98,12 @@ def test_a_semicolon_ends_a_statement_unless_it_is_quoted(subtests: pytest.Subte
     }.items():
         with subtests.test(text=text):
             assert is_complete(text) == complete
+
+
+@pytest.mark.parametrize("command", [".quit", ".quit;", ".exit ;"])
+def test_a_command_ends_the_prompt(command: str) -> None:
+    typed = iter(["SELECT", "1;", command, "SELECT 2;"])
+    assert list(_statements(lambda _prompt: next(typed))) == ["SELECT\n1;"]
 
 
 class PromptTerminal:
