@@ -346,18 +346,3 @@ def upgrade() -> None:
         sqlite_where=sa.text("state = 'running'"),
         postgresql_where=sa.text("state = 'running'"),
     )
-
-
-def downgrade() -> None:
-    for table in (
-        "ticks",
-        "survey_jobs",
-        "attempts",
-        "surveys",
-        "schedules",
-        "memory",
-        "jobs",
-        "datasets",
-        "checkpoints",
-    ):
-        op.drop_table(table)

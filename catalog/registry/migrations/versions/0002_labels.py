@@ -34,8 +34,3 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("run_id", "name"),
         comment="One row a run and tag that a user gave it; no number depends on it.",
     )
-
-
-def downgrade() -> None:
-    op.drop_table("run_tags")
-    op.drop_table("run_labels")

@@ -49,7 +49,3 @@ def upgrade() -> None:
         sa.UniqueConstraint("sha256"),
         comment="One row a token that lets a client of the service in.",
     )
-
-
-def downgrade() -> None:
-    op.drop_table("tokens")

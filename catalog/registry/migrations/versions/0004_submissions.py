@@ -85,7 +85,3 @@ def upgrade() -> None:
         comment="One row a survey that was submitted to the service.",
     )
     op.create_index(op.f("ix_submissions_state"), "submissions", ["state"], unique=False)
-
-
-def downgrade() -> None:
-    op.drop_table("submissions")

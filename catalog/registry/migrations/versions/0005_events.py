@@ -76,8 +76,3 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("event_id", "receiver"),
         comment="One row an event and a receiver.",
     )
-
-
-def downgrade() -> None:
-    for table in ("deliveries", "receivers", "events"):
-        op.drop_table(table)

@@ -15,8 +15,3 @@ def upgrade() -> None:
     declared = "The survey file or schedule that declares it; NULL where it was given by hand."
     for table in _TABLES:
         op.add_column(table, sa.Column("declared_by", sa.Text(), nullable=True, comment=declared))
-
-
-def downgrade() -> None:
-    for table in _TABLES:
-        op.drop_column(table, "declared_by")

@@ -23,7 +23,3 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("name"),
         comment="One row a query that users of the service keep.",
     )
-
-
-def downgrade() -> None:
-    op.drop_table("saved_queries")
