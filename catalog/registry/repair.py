@@ -36,9 +36,6 @@ _POWERS = 41
 #: A span of rows that cannot be read is halved down to this part of its ids.
 _SPANS = 4096
 
-#: The state of a job by what the store says of its run.
-_STATES = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
-
 
 @dataclass(frozen=True, slots=True)
 class RegistryRepair:
@@ -179,7 +176,7 @@ def _add_jobs(new: sqlite3.Connection, runs: list[Mapping[str, Any]]) -> int:
             **{name: run[name] for name in ("run_id", "architecture", "source", "checkpoint")},
             "dataset": run["dataset"],
             "settings": run["settings"] or json.dumps({}),
-            "state": _STATES.get(run["status"], "todo"),
+            "state": end if (end := run["status"]) in ("done", "failed", "cancelled") else "todo",
             "losses": 0,
             "created_at": now,
             "updated_at": now,

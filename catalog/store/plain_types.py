@@ -13,6 +13,7 @@ import duckdb
 from duckdb.sqltypes import DuckDBPyType
 
 from catalog.store.connection import in_memory
+from catalog.store.schema import quoted_name
 from survey.errors import QueryError
 from survey.text import first_line
 
@@ -108,7 +109,7 @@ def with_plain_types(relation: Result, format: str) -> Result:  # noqa: A002
         elif plain != str(kind):
             value = f"CAST({value} AS {plain})"
         changed |= value[0] != "#"
-        columns.append(f"{value} AS {_quoted(name)}")
+        columns.append(f"{value} AS {quoted_name(name)}")
     return relation.project(", ".join(columns)) if changed else relation
 
 
@@ -123,7 +124,7 @@ def _plain(kind: DuckDBPyType, kept: frozenset[str]) -> str:
         return f"MAP(VARCHAR, {_plain(value, kept)})" if _is_text(key, kept) else "VARCHAR"
     # An empty structure is none that Parquet holds.
     if kind.id == "struct" and _children(kind):
-        fields = (f"{_quoted(name)} {_plain(of, kept)}" for name, of in _children(kind))
+        fields = (f"{quoted_name(name)} {_plain(of, kept)}" for name, of in _children(kind))
         return f"STRUCT({', '.join(fields)})"
     return str(kind) if kind.id.replace(" ", "_") in kept else "VARCHAR"
 
@@ -135,7 +136,3 @@ def _is_text(kind: DuckDBPyType, kept: frozenset[str]) -> bool:
 
 def _children(kind: DuckDBPyType) -> list[tuple[str, DuckDBPyType]]:
     return cast("list[tuple[str, DuckDBPyType]]", kind.children)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -28,6 +28,7 @@ from catalog.store.schema import (
     RUNS,
     SEGMENTS,
     quoted_name,
+    quoted_text,
 )
 from catalog.store.segments import read_segment
 from catalog.store.undo import lock_path
@@ -196,8 +197,8 @@ def _attach(connection: duckdb.DuckDBPyConnection, damaged: Path, bare: Path) ->
             if source is bare:
                 bare.unlink(missing_ok=True)
                 bare.hardlink_to(damaged)
-            quoted = str(source).replace("'", "''")
-            connection.execute(f"ATTACH '{quoted}' AS damaged (READ_ONLY)").fetchall()
+            file = quoted_text(str(source))
+            connection.execute(f"ATTACH {file} AS damaged (READ_ONLY)").fetchall()
             return True
     return False
 
@@ -218,9 +219,7 @@ def _columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:
     return [name for (name,) in rows]
 
 
-def _count(
-    connection: duckdb.DuckDBPyConnection, table: str, rows: str = "count(*)"
-) -> int | None:
+def _count(connection: duckdb.DuckDBPyConnection, table: str, rows: str = "count(*)") -> int | None:
     try:
         ((count,),) = connection.execute(f"SELECT {rows} FROM {table}").fetchall()
     except duckdb.Error:
