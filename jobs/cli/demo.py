@@ -42,7 +42,7 @@ def demo(
     outcome = carry_out(home, definition, runner_of(RunnerOptions(runner=runner)))
     report(home, outcome, table)
     _next_steps(home)
-    if outcome.failed:
+    if not outcome.complete:
         raise typer.Exit(SOME_FAILED)
 
 

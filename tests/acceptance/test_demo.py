@@ -1,10 +1,12 @@
 """The demo and the doctor, as a newcomer meets them."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
+from jobs.cli import run
 from jobs.operations.doctor import CHECKS
 from tests.acceptance.command import rows, survey, survey_process
 
@@ -63,6 +65,19 @@ def test_the_doctor_finds_all_well(demo, tokenless):
     assert {"signatures", "registry", "spool", "caches", "disk", "torch", "models", "ray"} <= set(
         states
     )
+
+
+def test_a_demo_with_a_parked_job_is_not_complete(tmp_path, monkeypatch):
+    carry_out = run.carry_out
+
+    def parked(*arguments):
+        outcome = carry_out(*arguments)
+        held = {job.run_id: "parked" for job in outcome.plan.jobs}
+        return replace(outcome, plan=replace(outcome.plan, held=held))
+
+    monkeypatch.setattr(run, "carry_out", parked)
+    monkeypatch.setattr("jobs.cli.demo.DEMO_MODELS", "small:digits_vgg7")
+    survey("demo", "--runner", "local", home=tmp_path / "home", code=1)
 
 
 def test_the_doctor_says_what_is_broken(tmp_path, monkeypatch):
