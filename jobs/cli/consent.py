@@ -105,7 +105,14 @@ def _ask(codes: Sequence[UserCode]) -> None:
         files = counted(len(code.files), "file")
         say(f"{code.module} runs code in {code.root}: {files}")
         say(f"  sha256 {code.sha256}")
-    if not typer.confirm("Run it, now and whenever its content is the same?", err=True):
+    try:
+        agreed = typer.confirm("Run it, now and whenever its content is the same?", err=True)
+    except typer.Abort as end:
+        # Ctrl-C, or the end of the input, which is a no.
+        if isinstance(end.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        agreed = False
+    if not agreed:
         raise UntrustedCode(f"no consent to run {modules}")
 
 

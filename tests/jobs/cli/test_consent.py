@@ -177,3 +177,24 @@ def test_on_a_terminal_the_user_is_asked(
     assert bool(code_to_consent(definition)) is not consents
     assert (tmp_path / "state/model-zoo-survey/consents.txt").exists() is consents
     assert not (tmp_path / "trace").exists()
+
+
+class Interrupted(Terminal):
+    """A terminal at which Ctrl-C is typed."""
+
+    def readline(self, _: int | None = -1, /) -> str:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("typed", "end"), [(Interrupted(), KeyboardInterrupt), (Terminal(), UntrustedCode)]
+)
+def test_a_question_is_interrupted_and_the_end_of_the_input_is_a_no(
+    received: Path, monkeypatch: pytest.MonkeyPatch, typed: Terminal, end: type[BaseException]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", typed)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    definition = read_definition(Path("zoo.toml"))
+    with pytest.raises(end):
+        obtain_consent(definition, trust=False)
+    assert code_to_consent(definition)
