@@ -78,7 +78,7 @@ class TableFileOptions(TableOptions):
 
     def write_query(self, query: SqlQuery) -> None:
         """Write the result of a query as it comes; its format is the one of these options."""
-        with _destination(self.format, self.output) as stream, closing(iter(query)) as pieces:
+        with _destination(self.output) as stream, closing(iter(query)) as pieces:
             for piece in pieces:
                 stream.write(piece)
         if self.output is not None:
@@ -144,11 +144,11 @@ def emit(table: pa.Table, format: Format = "table", output: Path | None = None) 
     Raises
     ------
     SettingsError
-        If Parquet would go to a terminal, or the file cannot be written.
+        If the file cannot be written.
     """
     from jobs.operations.table_formats import write_batches
 
-    with _destination(format, output) as stream:
+    with _destination(output) as stream:
         width = None if output else terminal_width()
         write_batches(table.schema, table.to_batches(), format, stream, width=width)
 
@@ -159,13 +159,8 @@ def terminal_width() -> int | None:
 
 
 @contextmanager
-def _destination(format: Format, output: Path | None) -> Iterator[BinaryIO]:  # noqa: A002
+def _destination(output: Path | None) -> Iterator[BinaryIO]:
     """Give what a table is written to; a file appears whole or not at all."""
-    if format == "parquet" and output is None and sys.stdout.isatty():
-        raise SettingsError(
-            "Parquet is binary and standard output is a terminal",
-            hint="add --output FILE, or redirect: > FILE",
-        )
     if output in (None, Path("/dev/stdout")):
         sys.stdout.flush()
         yield sys.stdout.buffer

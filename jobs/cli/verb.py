@@ -52,6 +52,17 @@ def _resolve_home(context: typer.Context, home: Path) -> Path:
 
 
 def _resolve_format(context: typer.Context, format: Format) -> Format:  # noqa: A002
+    """Return the chosen format; refuse one that standard output cannot take before any work."""
+    chosen = _chosen_format(context, format)
+    if chosen == "parquet" and not context.params.get("output") and sys.stdout.isatty():
+        other = "add --output FILE, or " if "output" in context.params else ""
+        raise typer.BadParameter(
+            f"Parquet is binary and standard output is a terminal: {other}redirect: > FILE."
+        )
+    return chosen
+
+
+def _chosen_format(context: typer.Context, format: Format) -> Format:  # noqa: A002
     """Return the format given after the verb, before it, or by the ending of ``--output``."""
     given = is_given(context, "format")
     if context.params.get("json"):

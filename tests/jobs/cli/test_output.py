@@ -160,11 +160,20 @@ def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_parquet_is_not_written_to_a_terminal(monkeypatch):
+@pytest.mark.parametrize(
+    ("verb", "takes_file"),
+    [(("run", "-m", "small:digits_vgg7", "--runner", "local"), False), (("sql", "SELECT 1"), True)],
+)
+def test_parquet_for_a_terminal_is_refused_before_any_work(
+    monkeypatch, capsys, tmp_path, verb, takes_file
+):
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
     monkeypatch.setattr("sys.stdout", Terminal())
-    with pytest.raises(SettingsError, match="terminal"):
-        emit(TABLE, "parquet")
+    with pytest.raises(SystemExit) as ended:
+        app(["--home", str(tmp_path / "home"), "--format", "parquet", *verb])
+    assert ended.value.code == 2
+    assert ("--output" in capsys.readouterr().err) is takes_file
+    assert not (tmp_path / "home").exists()
