@@ -22,7 +22,9 @@ class ErrorConsole(Console):
     """
 
     def __init__(self) -> None:
-        super().__init__(stderr=True, highlight=False, markup=False)
+        # Whatever colours the environment asks for: what moves the cursor belongs in no file.
+        terminal = sys.stderr.isatty()
+        super().__init__(stderr=True, highlight=False, markup=False, force_terminal=terminal)
 
     def on_broken_pipe(self) -> None:
         """Go on in silence."""

@@ -18,6 +18,8 @@ from jobs.cli.verb import DEFAULT_HOME, INTERRUPTED, SOME_FAILED, HomeOption, ve
 from survey.errors import SettingsError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from jobs.operations.watch import Look
 
 #: Most jobs in a table that a person reads; running and failed ones come first.
@@ -66,37 +68,42 @@ def status(
 
 
 def _watch(home: Path, interval: float, table: TableOptions) -> None:
+    from rich.console import Console
+
     from jobs.operations.watch import watch
     from jobs.operations.watch_screen import json_line, plain_line
 
     if table.format not in ("table", "json"):
         raise SettingsError(f"--watch excludes --format {table.format}", hint="it takes --json")
     looks = watch(home, interval)
+    console = Console(highlight=False, markup=False, force_terminal=sys.stdout.isatty())
     try:
         if table.format == "json":
             last = _write_lines(looks, json_line)
-        elif not sys.stdout.isatty():
+        elif not console.is_interactive:
             last = _write_lines(looks, plain_line)
         else:
-            last = _show_screen(home, looks)
+            last = _show_screen(home, looks, console)
     except KeyboardInterrupt:
         # How watching ends before the scan does: there is nothing to go on with.
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(exit_code(last))
 
 
-def _show_screen(home: Path, looks: Iterable[Look]) -> Look:
+def _show_screen(home: Path, looks: Iterable[Look], console: Console) -> Look:
     """Show looks at a scan on the whole terminal; return the last one, whose screen stays."""
-    from rich.console import Console
     from rich.live import Live
 
     from jobs.operations.watch import Look
     from jobs.operations.watch_screen import screen
+    from jobs.scan.interruption import termination_interrupts
 
-    console = Console(highlight=False, markup=False)
     last = Look("waiting", time.time(), None)
     try:
-        with Live(console=console, screen=True, auto_refresh=False) as live:
+        with (
+            termination_interrupts(),
+            Live(console=console, screen=True, auto_refresh=False) as live,
+        ):
             for last in looks:
                 live.update(screen(home, last, console.width), refresh=True)
     finally:

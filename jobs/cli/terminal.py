@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from io import TextIOWrapper
 
@@ -52,10 +53,14 @@ def complain(message: str, hint: str | None, *, lines: bool = False) -> None:
         Whether the message has lines of its own.
     """
     parts = message.split("\n") if lines else [message]
-    text = "\n".join(shortened(part, _LONGEST_LINE) for part in parts)
-    _echo(typer.style(f"error: {text}", fg=typer.colors.RED), err=True)
+    text = "error: " + "\n".join(shortened(part, _LONGEST_LINE) for part in parts)
+    _echo(typer.style(text, fg=typer.colors.RED) if _has_colours() else text, err=True)
     if hint:
         say(shortened(f"hint: {hint}", _LONGEST_LINE))
+
+
+def _has_colours() -> bool:
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
 class _SafeFormatter(logging.Formatter):

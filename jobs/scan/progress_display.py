@@ -1,4 +1,4 @@
-"""The progress display on standard error: bars on a terminal, plain lines elsewhere."""
+"""The progress display on standard error: bars on a terminal that shows them, else plain lines."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ PLAIN_INTERVAL_SECONDS = 10.0
 
 @contextlib.contextmanager
 def progress_reporter(console: Console | None = None) -> Iterator[Reporter]:
-    """Yield bars if the console, by default standard error, is a terminal; else plain lines."""
+    """Yield bars if the console, by default standard error, can show them; else plain lines."""
     console = console or ErrorConsole()
-    if not console.is_terminal:
+    if not console.is_interactive:
         yield _Lines(console)
         return
     with _bars(console) as bars:
@@ -73,7 +73,7 @@ def progress_reporter(console: Console | None = None) -> Iterator[Reporter]:
 def watched(what: str, items: Sequence[_Item]) -> Iterator[_Item]:
     """Yield items under a bar that disappears at the end; without one off a terminal."""
     console = ErrorConsole()
-    if not console.is_terminal:
+    if not console.is_interactive:
         yield from items
         return
     with _bars(console, transient=True) as bars:

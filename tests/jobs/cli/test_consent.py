@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import stat
 import sys
@@ -20,6 +19,7 @@ from jobs.planning.definition import read_definition
 from jobs.planning.user_models import code_to_consent
 from survey.errors import UntrustedCode
 from tests.acceptance.command import survey
+from tests.jobs.cli.streams import Terminal
 
 SOURCE = """
 import pathlib, sys
@@ -152,13 +152,6 @@ def test_consents_that_others_can_write_are_not_believed(
     assert "others can write" in survey("plan", "zoo.toml", home=home, code=2).stderr
     kept.chmod(0o600)
     survey("plan", "zoo.toml", home=home)
-
-
-class Terminal(io.StringIO):
-    """A stream that people type into or read."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize(("answer", "consents"), [("y", True), ("n", False), ("", False)])

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from jobs.cli.main import app
 from jobs.cli.output import emit
 from survey import SettingsError
+from tests.jobs.cli.streams import Terminal
 
 TABLE = pa.Table.from_pylist(
     [
@@ -167,10 +168,6 @@ def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path):
 def test_parquet_for_a_terminal_is_refused_before_any_work(
     monkeypatch, capsys, tmp_path, verb, takes_file
 ):
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.setattr("sys.stdout", Terminal())
     with pytest.raises(SystemExit) as ended:
         app(["--home", str(tmp_path / "home"), "--format", "parquet", *verb])

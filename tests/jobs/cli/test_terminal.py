@@ -18,6 +18,7 @@ from catalog.models.base import RemoteFile
 from jobs.cli import terminal
 from jobs.cli.terminal import complain, make_streams_safe, say
 from jobs.scan.progress_display import progress_reporter
+from tests.jobs.cli.streams import Terminal
 from tests.style.repository import ROOT
 
 #: Colours the rest red, clears the screen, turns the direction, ends the line and forges another.
@@ -56,6 +57,48 @@ def test_progress_shows_names_as_they_are(bars: bool) -> None:
     assert not [each for each in ("\x1b[31m", "\x9b", "\u202e", "\ndone") if each in shown]
 
 
+@pytest.mark.parametrize(
+    ("stream", "environment", "bars"),
+    [
+        (Terminal(), {"TERM": "xterm"}, True),
+        (Terminal(), {"TERM": "dumb"}, False),
+        (Terminal(), {"TERM": "unknown"}, False),
+        (io.StringIO(), {"TERM": "xterm", "FORCE_COLOR": "1"}, False),
+    ],
+)
+def test_bars_are_for_terminals_that_can_show_them(
+    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, environment: dict[str, str], bars: bool
+) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with progress_reporter() as reporter:
+        reporter.fetching(RemoteFile(name="weights", url="https://example.org/a"), 10**6, 10**7)
+    shown = stream.getvalue()
+    assert "weights" in shown
+    assert ("\x1b" in shown) is bars
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+    ],
+)
+def test_an_error_is_coloured_where_a_user_wants_it(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], coloured: bool
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    complain("a", None)
+    assert ("\x1b[31m" in stream.getvalue()) is coloured
+
+
 def test_a_stream_that_lacks_a_character_does_not_end_the_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -81,13 +124,19 @@ class _FullDisk(io.FileIO):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
+class _GoneTerminal(_FullDisk):
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.mark.parametrize("bars", [False, True])
 def test_a_standard_error_that_cannot_be_written_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bars: bool
 ) -> None:
-    with io.TextIOWrapper(_FullDisk(tmp_path / "log", "w"), write_through=True) as stream:
+    raw = (_GoneTerminal if bars else _FullDisk)(tmp_path / "log", "w")
+    with io.TextIOWrapper(raw, write_through=True) as stream:
         monkeypatch.setattr(sys, "stderr", stream)
-        monkeypatch.setenv("FORCE_COLOR", "1" if bars else "")
+        monkeypatch.setenv("TERM", "xterm")
         file = RemoteFile(name="a", url="https://example.org/a")
         for _ in range(2):
             say("a")

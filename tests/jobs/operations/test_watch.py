@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +35,7 @@ from jobs.scan.scan_progress import (
 )
 from survey.errors import SettingsError
 from tests.catalog.homes import new_home
+from tests.jobs.cli.streams import Terminal
 
 
 class Clock:
@@ -237,6 +240,43 @@ def test_the_end_of_a_scan_has_its_time(tmp_path: Path, ended_at: float, shown: 
     over = read_progress(tmp_path / "end")
     assert (shown is None) == (over is None)
     assert over is None or str(shown) in plain_line(Look("ended", ended_at, over))
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, home: Path, looks: Iterator[Look]) -> tuple[int, str]:
+    """Return the exit code of watching on a terminal, and what that shows."""
+    monkeypatch.setattr(watching, "watch", lambda *_: looks)
+    monkeypatch.setattr(sys, "stdout", stream := Terminal())
+    with pytest.raises(SystemExit) as ended:
+        app(["status", "--watch", "--home", str(home)])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, stream.getvalue()
+
+
+def test_a_terminated_watch_gives_the_terminal_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def terminated() -> Iterator[Look]:
+        yield Look("waiting", 5.0, None)
+        signal.raise_signal(signal.SIGTERM)
+        yield Look("ended", 6.0, dataclasses.replace(SCAN, ended_at=6.0, end="done"))
+
+    monkeypatch.setenv("TERM", "xterm")
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        code, shown = watched(monkeypatch, tmp_path, terminated())
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert code == 130
+    for hidden, restored in (("\x1b[?1049h", "\x1b[?1049l"), ("\x1b[?25l", "\x1b[?25h")):
+        assert -1 < shown.rfind(hidden) < shown.rfind(restored)
+
+
+def test_a_terminal_without_a_cursor_gets_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = Look("ended", 6.0, dataclasses.replace(SCAN, ended_at=6.0, end="done"))
+    monkeypatch.setenv("TERM", "dumb")
+    assert watched(monkeypatch, tmp_path, iter([look])) == (0, f"{plain_line(look)}\n")
 
 
 def test_a_line_of_json_holds_what_the_screen_shows() -> None:
