@@ -79,6 +79,16 @@ def run_there(client: ServiceClient, definition: Definition, table: TableOptions
     As a run on this machine it writes the result of each job and every failure.
     """
     submitted = client.submit({"name": definition.name, **definition.to_dict()})
+    try:
+        return _end_of(submitted, client, table)
+    except KeyboardInterrupt:
+        hint = f"survey {submitted.id} goes on there: `survey status --server` shows it"
+        complain("watching was interrupted", hint)
+        return INTERRUPTED
+
+
+def _end_of(submitted: SurveyStanding, client: ServiceClient, table: TableOptions) -> int:
+    """Show a submitted survey until it is over, and its result; return the exit code."""
     survey, before = submitted, ""
     for survey in client.until_over(submitted.id):
         line = _line(survey, client)

@@ -179,6 +179,23 @@ def test_a_survey_is_shown_with_its_own_numbers_and_failures(
     assert json.loads(shown.out) == [{"run_id": "r2"}]
 
 
+def test_a_survey_whose_watching_is_interrupted_goes_on_there(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    standing = dict.fromkeys(("reason", "measured", "failed", "skipped")) | {"id": 7, "name": "zoo"}
+
+    def answer(method: str, *_: object) -> ServiceAnswer:
+        if method == "GET":
+            raise KeyboardInterrupt
+        return ServiceAnswer(json.dumps({**standing, "state": "queued"}).encode())
+
+    client = ServiceClient("http://127.0.0.1:1")
+    monkeypatch.setattr(client, "ask", answer)
+    definition = parse_definition({"models": [{"name": "small:net"}]}, "zoo", Path())
+    assert run_there(client, definition, TableOptions()) == 130
+    assert "survey 7 " in capfd.readouterr().err
+
+
 def test_a_result_is_that_of_the_home_in_every_format(url: str, home: Home) -> None:
     statement = (
         "SELECT 1.5 AS a, timestamptz '2026-01-01 12:00+00' AS b, MAP {'x': 1} AS c, {'y': 2} AS d,"
