@@ -57,10 +57,15 @@ def sql(
     from catalog.store.user_tables import user_tables
     from jobs.operations.sql_query import QueryLimits, SqlQuery
 
+    typed = query is None and file is None and sys.stdin.isatty()
     own = {"timeout": timeout != TIMEOUT_SECONDS, "memory": memory != MEMORY_GB}
     if (client := server.client(**own)) is not None:
         if files:
             raise SettingsError("--server excludes --with", hint="a service reads no file of yours")
+        if typed:
+            raise SettingsError(
+                "--server takes one statement and has no prompt", hint="give it, or --file FILE"
+            )
         from catalog.store.plain_types import plain_table
 
         table.write(
@@ -74,7 +79,7 @@ def sql(
         width = terminal_width() if cut and not table.output else None
         return SqlQuery(opened, statement, table.format, limits, width, tables)
 
-    if query is None and file is None and sys.stdin.isatty() and sys.stdout.isatty():
+    if typed and sys.stdout.isatty():
         from platformdirs import user_state_path
 
         from jobs.cli.sql.prompt import run_prompt

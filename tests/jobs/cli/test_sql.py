@@ -18,6 +18,7 @@ from jobs.cli.main import app
 from jobs.cli.sql.prompt import _statements, is_complete
 from jobs.cli.sql.statement import statement_of
 from survey.errors import SettingsError
+from tests.jobs.cli.streams import Terminal
 from tests.style.repository import ROOT
 from tests.waiting import PATIENCE_SECONDS, children_of, processor_seconds_of, until
 
@@ -104,6 +105,13 @@ def test_a_semicolon_ends_a_statement_unless_it_is_quoted(subtests: pytest.Subte
 def test_a_command_ends_the_prompt(command: str) -> None:
     typed = iter(["SELECT", "1;", command, "SELECT 2;"])
     assert list(_statements(lambda _prompt: next(typed))) == ["SELECT\n1;"]
+
+
+def test_a_service_has_no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    with pytest.raises(SystemExit) as ended:
+        app(["sql", "--server", "http://127.0.0.1:1"])
+    assert ended.value.code == 2
 
 
 class PromptTerminal:
