@@ -44,7 +44,7 @@ class FigureStyle:
         none="what the figure needs",
     )
     font_size: float | None = option(
-        None, "Size of the figure's labels in points.", minimum=4, none=f"{FONT_SIZE}"
+        None, "Size of the figure's labels in points.", minimum=4, maximum=72, none=f"{FONT_SIZE}"
     )
     bare: bool = option(
         False,

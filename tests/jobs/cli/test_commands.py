@@ -105,6 +105,7 @@ def test_options_before_the_verb_lose_to_those_after_it(arguments, tmp_path):
         *(("status", "--watch", "--interval", seconds) for seconds in ("inf", "1e10")),
         *(("schedule", "tick", "--grace", seconds) for seconds in ("inf", "1e20")),
         ("serve", "--allow", "nowhere", "--grace", "inf"),
+        *(("timeline", "--figure", "x.svg", "--font-size", points) for points in ("3", "inf")),
     ],
 )
 def test_numbers_without_a_meaning_are_refused(arguments, tmp_path):
