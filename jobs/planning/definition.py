@@ -166,7 +166,7 @@ def read_definition(
     definition = parse_definition(
         values, path.stem, path.parent, settings, remeasure, tags, origin=origin
     )
-    _require_expected(definition)
+    require_expected(definition)
     return definition
 
 
@@ -209,8 +209,14 @@ def parse_definition(
     return definition
 
 
-def _require_expected(definition: Definition) -> None:
-    """Refuse an expected accuracy on a dataset that the survey does not have."""
+def require_expected(definition: Definition) -> None:
+    """Refuse an expected accuracy on a dataset that the survey does not have.
+
+    Raises
+    ------
+    UnknownName
+        If there is one.
+    """
     names = [dataset.name for dataset in definition.datasets]
     for model in definition.models:
         for name in model.expect_top1 if isinstance(model.expect_top1, dict) else ():

@@ -15,7 +15,7 @@ from catalog.registry.rows import Submission, SubmissionState
 from jobs.operations.control import find_job, move_jobs
 from jobs.operations.server_paths import without_folders
 from jobs.planning.allowed_files import require_allowed
-from jobs.planning.definition import Definition, parse_definition
+from jobs.planning.definition import Definition, parse_definition, require_expected
 from jobs.service import submissions
 from jobs.service.dependencies import HomeOfService, RegistryOfService, SettingsOfService
 from jobs.service.settings import ServiceSettings
@@ -118,11 +118,14 @@ def definition_from(survey: dict[str, Any], settings: ServiceSettings) -> Defini
     ------
     SettingsError
         If a key or value, or a place of a file, is not allowed.
+    UnknownName
+        If an accuracy is expected on a dataset that the survey does not have.
     UntrustedCode
         If it names code.
     """
     # Relative paths name nothing that is allowed.
     definition = parse_definition(survey, UNNAMED, Path("/"))
+    require_expected(definition)
     return require_allowed(definition, settings.allowed)
 
 

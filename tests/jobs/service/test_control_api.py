@@ -83,6 +83,7 @@ def test_lists_have_pages(client):
         ({"models": [{"name": "small:digits_vgg8"}]}, 422, "digits_vgg7"),
         ({"models": [{"nam": "small:digits_vgg7"}]}, 422, "did you mean name"),
         ({"models": []}, 400, "no model"),
+        ({"models": [{**ZOO["models"][0], "expect_top1": {"digitz": 0.5}}]}, 422, "digits"),
         ({"models": [{"name": "python:os:system"}]}, 403, "code"),
         ({**ZOO, "datasets": [{"name": "folder:/etc"}]}, 400, "--allow"),
         ({**ZOO, "settings": {"images_per_score": 1}}, 400, "images_per_score"),
