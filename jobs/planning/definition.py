@@ -20,11 +20,11 @@ from jobs.planning.survey_tables import (
     CheckpointChoice,
     DatasetChoice,
     ModelChoice,
+    Name,
     SurveyTable,
     Tags,
     listed,
     refuse_unknown,
-    require_text,
 )
 from survey import MeasureSettings, SettingsError, UnknownName
 from survey.metrics import with_known_metrics
@@ -71,7 +71,7 @@ class Definition(SurveyTable):
     sought_elsewhere = ("name", "settings")
 
     #: Its name in the registry.
-    name: Annotated[str, BeforeValidator(str), AfterValidator(require_text)]
+    name: Name
     #: The models; never empty.
     models: Annotated[tuple[ModelChoice, ...], AfterValidator(ModelChoice.without_args)] = ()
     #: The datasets; never empty.

@@ -16,6 +16,7 @@ from pydantic import (
     NonNegativeInt,
     PositiveInt,
     SerializerFunctionWrapHandler,
+    StrictBool,
     model_serializer,
     model_validator,
 )
@@ -29,8 +30,10 @@ from survey.text import counted
 #: The keys of the settings.
 SETTINGS = [each.name for each in dataclasses.fields(MeasureSettings)]
 
-Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-Deviation = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(strict=True, ge=0.0, le=1.0)]
+Mean = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Deviation = Annotated[Mean, Field(gt=0.0)]
+Channels = Field(min_length=1, max_length=3)
 
 
 def require_text(name: str) -> str:
@@ -157,8 +160,8 @@ class ModelChoice(SurveyTable):
     tags: Tags = Field(default_factory=dict)
 
     #: Channel means and deviations its checkpoints expect, where they differ from the catalog's.
-    mean: tuple[FiniteFloat, FiniteFloat, FiniteFloat] | tuple[FiniteFloat] | None = None
-    std: tuple[Deviation, Deviation, Deviation] | tuple[Deviation] | None = None
+    mean: Annotated[tuple[Mean, ...], Channels] | None = None
+    std: Annotated[tuple[Deviation, ...], Channels] | None = None
 
     #: Fraction its trained checkpoints should recognise first, for all datasets or by dataset name.
     #: A run that differs by more than chance is marked suspect.
@@ -190,11 +193,11 @@ class DatasetChoice(SurveyTable):
     #: A name such as ``digits``, ``folder:PATH`` or ``imagenet``.
     name: Name
     #: Number of its images to measure; None for all.
-    limit: PositiveInt | None = None
+    limit: Annotated[PositiveInt, Field(strict=True)] | None = None
     #: Whether the limit takes equally many of every class, not the first of the fixed order.
-    stratified: bool = False
+    stratified: StrictBool = False
     #: Seed of the order of its images; None for the dataset's default order.
-    order_seed: NonNegativeInt | None = None
+    order_seed: Annotated[NonNegativeInt, Field(strict=True)] | None = None
     #: What tables and figures call it.
     label: Label | None = None
 

@@ -84,10 +84,17 @@ def test_without_a_dataset_it_is_digits(tmp_path, datasets):
         ("base='/'\n[[models]]\nname='x'", "survey key 'base'", ""),
         ("[[models]]\nname = 3", "models.name:", ""),
         ("[[models]]\nname='x'\ncheckpoints=[1]", "models.checkpoints:", ""),
-        ("[[models]]\nname='x'\nmean=[1.0, 0.5]", "models.mean:", ""),
+        ("[[models]]\nname='x'\nmean=[1.0, 0.5, 0.5, 0.5]", "models.mean:", ""),
+        ("[[models]]\nname='x'\nmean=[true, 0.0, 0.0]", "models.mean:", ""),
         ("[[models]]\nname='x'\nmean=[nan, 0.0, 0.0]", "models.mean:", ""),
         ("[[models]]\nname='x'\nstd=[inf, 1.0, 1.0]", "models.std:", ""),
         ("[[models]]\nname='x'\n[[datasets]]\nname='d'\nlimit=0", "datasets.limit:", ""),
+        ("[[models]]\nname='x'\n[[datasets]]\nname='d'\nlimit=true", "datasets.limit:", ""),
+        ("[[models]]\nname='x'\n[[datasets]]\nname='d'\nlimit='10'", "datasets.limit:", ""),
+        ("[[models]]\nname='x'\n[[datasets]]\nname='d'\nstratified='yes'", "stratified:", ""),
+        ("[[models]]\nname='x'\n[[datasets]]\nname='d'\norder_seed='3'", "order_seed:", ""),
+        ("[[models]]\nname='x'\nexpect_top1=true", "models.expect_top1:", ""),
+        ("name = { a = 1 }\n[[models]]\nname='x'", "name:", ""),
         ("[[models]]\nname='x'\nexpect_top1=80.86", "(got 80.86)", ""),
         ("[[models]]\nname='x'\nexpect_top1={ cifar10 = 3 }", "(got 3)", ""),
         ("[[models]]\nname='x'\nexpect_top1={ digit = 0.3 }", "'digit'", "digits"),
@@ -119,6 +126,15 @@ def test_names_that_are_no_text_are_refused(values):
     with pytest.raises(SettingsError, match="udcff") as caught:
         parse_definition(values, "test", Path())
     assert caught.value.hint
+
+
+def test_whole_numbers_are_numbers(tmp_path):
+    text = (
+        "[[models]]\nname='x'\nmean=[0, 0, 0]\nexpect_top1=1\n[[datasets]]\nname='digits'\nlimit=9"
+    )
+    definition = read_definition(written(tmp_path, text))
+    assert (definition.models[0].mean, definition.models[0].expect_top1) == ((0.0, 0.0, 0.0), 1.0)
+    assert definition.datasets[0].limit == 9
 
 
 def test_a_missing_file_is_named(tmp_path):

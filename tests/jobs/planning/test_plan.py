@@ -67,7 +67,9 @@ def test_a_glob_without_any_checkpoint_names_the_choices():
     assert "init:SEED" in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize("given", [{"mean": [0.5]}, {"std": [0.5]}, {"mean": [0.5], "std": [1.0]}])
+@pytest.mark.parametrize(
+    "given", [{"mean": [0.5]}, {"std": [0.5]}, {"mean": [0.5, 0.5]}, {"mean": [0.5], "std": [1.0]}]
+)
 def test_means_of_another_number_of_channels_are_refused(given):
     with pytest.raises(SettingsError, match="channels"):
         planned({"models": [{"name": "small:cifar_resnet8", "checkpoints": ["init:0"], **given}]})
