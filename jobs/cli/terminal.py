@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from io import TextIOWrapper
+from pathlib import Path
 
 import typer
 
@@ -69,7 +70,13 @@ class _SafeFormatter(logging.Formatter):
 
 
 def make_streams_safe() -> None:
-    """Let no name end the program: by what a terminal cannot show, or by what a log writes."""
+    """Let no name or closed stream end the program.
+
+    A name ends it by what a terminal cannot show, or by what a log writes.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

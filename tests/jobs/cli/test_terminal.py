@@ -148,6 +148,23 @@ def test_a_standard_error_that_cannot_be_written_ends_nothing(
         assert os.path.samestat(os.fstat(stream.fileno()), Path(os.devnull).stat())
 
 
+@pytest.mark.slow(seconds=4)
+@pytest.mark.parametrize(
+    ("closed", "verb", "code"),
+    [
+        ("<&-", ("sql",), 2),
+        (">&-", ("datasets",), 0),
+        ("2>&-", ("fetch", "-m", "small:digits_vgg7"), 0),
+    ],
+)
+def test_a_closed_stream_ends_nothing(
+    tmp_path: Path, closed: str, verb: tuple[str, ...], code: int
+) -> None:
+    shell = ("sh", "-c", f'exec "$0" "$@" {closed}', sys.executable, "-m", "jobs.cli.main")
+    command = (*shell, "--home", str(tmp_path / "home"), *verb)
+    assert subprocess.run(command, capture_output=True, check=False, cwd=ROOT).returncode == code
+
+
 def test_commands_write_through_one_door() -> None:
     doors = {terminal.__name__, "jobs.cli.output"}
     others = []
