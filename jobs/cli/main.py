@@ -13,7 +13,7 @@ import typer
 
 from jobs.choices import Format
 from jobs.cli.terminal import make_streams_safe, say
-from jobs.cli.verb import FORMAT_HELP, HOME_HELP, JSON_HELP, SharedOptions
+from jobs.cli.verb import FORMAT_HELP, HOME_HELP, JSON_HELP, SharedOptions, one_format
 from survey import __version__
 
 #: The verbs by what a user wants to do. The module of ``jobs.cli`` that has a function (or a group
@@ -108,7 +108,7 @@ def _before_the_verb(
         ),
     ] = False,
 ) -> None:
-    context.obj = SharedOptions(home, "json" if json else format)
+    context.obj = SharedOptions(home, one_format(format, json=json))
 
 
 def main() -> None:

@@ -47,9 +47,12 @@ class ServerOptions:
         Raises
         ------
         SettingsError
-            If the address or the token's file cannot be used, or one of these options is given.
+            If the address or the token's file cannot be used, one of these options is given, or
+            there is a token's file and no address.
         """
         if self.server is None:
+            if self.token_file is not None:
+                raise SettingsError("--token-file goes with --server", hint="add --server URL")
             return None
         given = [flag for options in own for flag in given_flags(options)]
         given += [f"--{name}" for name, value in settings.items() if value]

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 #: Most jobs in a table that a person reads; running and failed ones come first.
 SHOWN = 40
 
-#: The most seconds between two looks: a day.
-LONGEST_INTERVAL_SECONDS = 86_400.0
+#: Seconds between two looks, and the most of them: a day.
+INTERVAL_SECONDS, LONGEST_INTERVAL_SECONDS = 1.0, 86_400.0
 
 
 @verb
@@ -36,7 +36,7 @@ def status(
         False, "Show the scan that runs, or begins, until it ends; --json gives a line a look."
     ),
     interval: float = option(
-        1.0,
+        INTERVAL_SECONDS,
         "With --watch: seconds between two looks.",
         minimum=0.1,
         maximum=LONGEST_INTERVAL_SECONDS,
@@ -50,6 +50,10 @@ def status(
 
     Running and failed jobs come first. With --watch the exit code is that of the scan.
     """
+    if watch and all_:
+        raise SettingsError("--watch excludes --all", hint="it shows the jobs that are measured")
+    if interval != INTERVAL_SECONDS and not watch:
+        raise SettingsError("--interval goes with --watch", hint="add --watch")
     if (client := server.client()) is not None:
         if watch:
             raise SettingsError("--server excludes --watch", hint="`survey run --server` watches")

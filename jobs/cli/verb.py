@@ -64,21 +64,25 @@ def _resolve_format(context: typer.Context, format: Format) -> Format:  # noqa: 
 
 def _chosen_format(context: typer.Context, format: Format) -> Format:  # noqa: A002
     """Return the format given after the verb, before it, or by the ending of ``--output``."""
-    given = is_given(context, "format")
-    if context.params.get("json"):
-        if given and format != "json":
-            raise typer.BadParameter(f"--json excludes --format {format}.")
-        return "json"
+    named = format if is_given(context, "format") else None
+    asked = one_format(named, json=context.params.get("json", False))
     shared: SharedOptions = context.obj
     output: Path | None = context.params.get("output")
     ending = output.suffix.removeprefix(".").lower() if output else ""
     implied = next((known for known in get_args(Format) if known == ending), None)
-    if not (given or shared.format or implied) and ending not in ("", "txt"):
+    if not (asked or shared.format or implied) and ending not in ("", "txt"):
         known = ", ".join(f".{each}" for each in get_args(Format) if each != "table")
         raise typer.BadParameter(
             f"{output} has an ending of no format; known: {known} and .txt. --format names one."
         )
-    return format if given else shared.format or implied or format
+    return asked or shared.format or implied or format
+
+
+def one_format(format: Format | None, *, json: bool) -> Format | None:  # noqa: A002
+    """Return the format that was given by its name or by ``--json``; refuse two."""
+    if json and format not in (None, "json"):
+        raise typer.BadParameter(f"--json excludes --format {format}.")
+    return "json" if json else format
 
 
 HOME_HELP = "Directory with all measurements, jobs and downloaded files."

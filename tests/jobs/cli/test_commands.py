@@ -6,13 +6,16 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 from typer.testing import CliRunner
 
 from catalog.open_home import open_home
+from catalog.store.writer_lock import own_process
 from docs.generate.cli_page import page
 from jobs.cli.main import VERBS, app
+from jobs.scan.scan_progress import ScanProgress
 from tests.jobs.cli.commands import commands
 from tests.style.repository import ROOT
 
@@ -170,8 +173,30 @@ def test_a_first_scan_imports_nothing_it_can_do_without(tmp_path):
     assert done.stdout.splitlines()[-1] == ""
 
 
-def test_json_and_another_format_exclude_each_other():
-    result = CliRunner().invoke(app, ["status", "--json", "--format", "csv"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status", "--token-file", "x"),
+        ("status", "--interval", "5"),
+        ("status", "--watch", "--all"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(arguments, tmp_path):
+    # A scan that ended: a watch of it would end, too.
+    home = open_home(tmp_path / "home", create=True)
+    ended = ScanProgress(own_process(), time.time(), 0, 0, ended_at=time.time() + 60, end="done")
+    home.progress.write_text(ended.to_json())
+    result = CliRunner().invoke(app, [*arguments, "--home", str(home.path)])
+    assert result.exit_code == 2
+    assert arguments[-1 if arguments[-1].startswith("--") else -2] in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("status", "--json", "--format", "csv"), ("--json", "--format", "csv", "status")],
+)
+def test_json_and_another_format_exclude_each_other(arguments):
+    result = CliRunner().invoke(app, [*arguments])
     assert result.exit_code == 2
     assert "--json excludes --format csv" in result.output
 
