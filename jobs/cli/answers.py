@@ -87,7 +87,6 @@ def _made(answers: _Answers) -> Callable[..., None]:
         figure.check()
         if "color_by" in asked and figure.file is None:
             raise SettingsError("--color-by goes with --figure", hint="add --figure FILE")
-        _require_writable(table.output)
         newest = replace(selection, newest=not all_runs)
         material = Material(home, newest, role, watched, for_one=True)
         if "color_by" in asked:
@@ -148,12 +147,6 @@ def _require_option(name: str, chosen: str, answers: _Answers) -> None:
     known = " and ".join(filter(None, of))
     unlike = f", not with {chosen}" if chosen else ""
     raise SettingsError(f"{shown} goes with {known}{unlike}", hint="leave it out, or add one")
-
-
-def _require_writable(output: Path | None) -> None:
-    """Refuse a file that cannot be written, before anything is computed."""
-    if output is not None and not output.parent.is_dir():
-        raise SettingsError(f"{output} cannot be written: there is no directory {output.parent}")
 
 
 def _summary(answers: _Answers) -> str:

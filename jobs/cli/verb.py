@@ -85,6 +85,15 @@ def one_format(format: Format | None, *, json: bool) -> Format | None:  # noqa: 
     return "json" if json else format
 
 
+def _resolve_output(output: Path | None) -> Path | None:
+    """Return the file of the table, None for standard output; refuse before any work."""
+    if output in (None, Path("-")):
+        return None
+    if output.is_dir() or not output.parent.is_dir():
+        raise typer.BadParameter(f"{output} must be a file in a directory that exists.")
+    return output
+
+
 HOME_HELP = "Directory with all measurements, jobs and downloaded files."
 FORMAT_HELP = "Format of the table."
 JSON_HELP = "Short for --format json."
@@ -118,7 +127,12 @@ JsonOption = Annotated[bool, typer.Option("--json", is_eager=True, help=JSON_HEL
 OutputOption = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", is_eager=True, help="File for the table.", show_default="standard output"
+        "--output",
+        "-o",
+        is_eager=True,
+        callback=_resolve_output,
+        help="File for the table; - is standard output.",
+        show_default="standard output",
     ),
 ]
 

@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+from catalog.open_home import open_home
 from jobs.cli.main import app
 from jobs.cli.output import emit
 from survey import SettingsError
@@ -59,6 +60,32 @@ def test_an_ending_of_no_format_and_a_port_beyond_all_are_refused(
     refused = CliRunner().invoke(app, ["--home", str(tmp_path / "home"), *options])
     assert (refused.exit_code, flag in refused.output) == (2, True)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("file", ["nowhere/x.csv", "taken"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        # What else is wrong is known later.
+        ("sql", "SELECT 1", "--home", "no-home"),
+        ("drift", "--home", "no-home"),
+        ("activations", "no-study"),
+        ("linearise", "--model", "no-model"),
+    ],
+)
+def test_a_table_s_file_is_refused_before_any_work(monkeypatch, tmp_path, verb, file):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").mkdir()
+    refused = CliRunner().invoke(app, [*verb, "--format", "csv", "-o", file])
+    assert (refused.exit_code, file in refused.stderr) == (2, True)
+
+
+def test_a_dash_is_standard_output(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    home = open_home(tmp_path / "home", create=True)
+    asked = ["--home", str(home.path), "sql", "SELECT 7 AS n", "--format", "csv", "-o", "-"]
+    assert CliRunner().invoke(app, asked).stdout == '"n"\n7\n'
+    assert [each.name for each in tmp_path.iterdir()] == ["home"]
 
 
 def test_links_are_followed_and_pipes_are_written_to(tmp_path):
