@@ -74,7 +74,9 @@ def given_flags(options: Any, declaration: Any = None) -> list[str]:
         for each in option_fields(declaration or options)
         if getattr(options, each.name) != each.default
     )
-    return [f"--{address_name(each).replace('_', '-')}" for each in given]
+    # A flag that is on by default can only be switched off.
+    names = ((address_name(each), "no-" if each.default is True else "") for each in given)
+    return [f"--{off}{name.replace('_', '-')}" for name, off in names]
 
 
 def address_name(option: Field[Any]) -> str:

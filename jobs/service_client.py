@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import requests
 
@@ -134,7 +134,7 @@ class ServiceClient:
     """
 
     def __init__(self, url: str, token: str | None = None) -> None:
-        if not url.startswith(("http://", "https://")):
+        if not _is_address(url):
             raise SettingsError(
                 f"--server {url} is no address", hint="give one such as http://127.0.0.1:8765"
             )
@@ -292,6 +292,14 @@ class ServiceClient:
         if self._token is not None:
             request.headers["Authorization"] = f"Bearer {self._token}"
         return request
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ class Material:
         if ridge not in set(self._every.models["ridge"]):
             raise SettingsError(
                 f"no selected run was measured with the {ridge} ridge",
-                hint=f"a survey of ridge {ridge} measures with it; ridge '*' takes any",
+                hint=f"a survey of ridge {ridge} measures with it; --ridge '*' takes any",
             )
         return self._of(replace(self.selection, ridges=ridge), keep_flagged=True)
 

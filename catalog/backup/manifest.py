@@ -14,7 +14,7 @@ from catalog.bounds import read_json
 from catalog.copies import Contents
 from catalog.files import write_all
 from catalog.home import SEGMENT_ENDING, Home
-from survey.errors import NewerError, StoreError
+from survey.errors import NewerError, SettingsError, StoreError
 
 #: The file with the manifest in a backup.
 NAME = "backup.json"
@@ -52,6 +52,8 @@ def read_manifest(folder: Path) -> Manifest:
 
     Raises
     ------
+    SettingsError
+        If there is no such folder.
     StoreError
         If the folder is no backup, was made by a newer program, or is not as it was made.
     """
@@ -62,7 +64,8 @@ def read_manifest(folder: Path) -> Manifest:
         # Whoever writes the hash too may have written anything.
         files = {str(name): Contents(**each) for name, each in dict(facts.get("files", {})).items()}
     except OSError as error:
-        raise StoreError(
+        kind = StoreError if folder.is_dir() else SettingsError
+        raise kind(
             f"{folder} is no backup: {NAME} cannot be read ({error.strerror or error})",
             hint="name a directory that `survey backup` made",
         ) from error

@@ -119,7 +119,7 @@ def selected_name(
     if limit is None and stratified:
         raise SettingsError(
             f"{name!r} is to be stratified, but has no limit",
-            hint="say how many images to take: limit (--limit)",
+            hint="give it a limit: how many images to take",
         )
     if limit is not None and limit < 1:
         raise SettingsError(f"the limit of {name!r} is {limit}, must be at least 1")

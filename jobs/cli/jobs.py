@@ -123,7 +123,8 @@ def tag(
         if chosen is None:
             raise SettingsError(
                 "no run was named",
-                hint="name runs as survey status shows them, or select some: --model '*' takes all",
+                hint="name runs as survey status shows them, or select some:"
+                " --model '*' --untrained --all-runs takes all",
             )
         # A home of an older program has no tables of labels yet.
         change_labels(open_home(home, create=True), chosen, change)

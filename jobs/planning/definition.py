@@ -154,7 +154,7 @@ def read_definition(
     except FileNotFoundError:
         raise SettingsError(
             f"there is no survey file {str(path)!r}",
-            hint="name a TOML file, or use --model, --checkpoint and --dataset",
+            hint="name a TOML file that exists",
         ) from None
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
@@ -200,7 +200,7 @@ def parse_definition(
     if not definition.models:
         raise SettingsError(
             "the survey names no model",
-            hint='add [[models]] with name = "small:digits_*", or pass --model',
+            hint='add [[models]] with name = "small:digits_*"',
         )
     # Workers may run in another folder.
     definition._base = base.absolute()

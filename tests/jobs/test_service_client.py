@@ -117,8 +117,9 @@ def test_what_is_refused_is_explained_as_at_home(url: str) -> None:
     assert "wrong" not in str(refused.value)
     with pytest.raises(UnreachableError):
         ServiceClient("http://127.0.0.1:1").saved_queries()
-    with pytest.raises(SettingsError):
-        ServiceClient("localhost:8765")
+    for address in ("localhost:8765", "http://", "http://[x", "http://host:99999"):
+        with pytest.raises(SettingsError):
+            ServiceClient(address)
 
 
 def test_a_survey_is_shown_with_its_own_numbers_and_failures(
@@ -252,12 +253,12 @@ def test_a_survey_that_waits_shows_why() -> None:
 def test_options_of_the_service_are_refused(tmp_path: Path) -> None:
     options = ServerOptions("http://127.0.0.1")
     assert options.client(RunnerOptions(), Limits(), offline=False) is not None
-    for own, settings in (
-        ((RunnerOptions(workers=2),), {}),
-        ((Limits(split=False),), {}),
-        ((), {"offline": True}),
+    for own, settings, flag in (
+        ((RunnerOptions(workers=2),), {}, "--workers"),
+        ((Limits(split=False),), {}, "--no-split"),
+        ((), {"offline": True}, "--offline"),
     ):
-        with pytest.raises(SettingsError):
+        with pytest.raises(SettingsError, match=f"excludes {flag}"):
             options.client(*own, **settings)
 
 

@@ -198,6 +198,11 @@ def test_a_changed_backup_is_refused(backup: Path, tmp_path: Path, change: str) 
     assert not (tmp_path / "places").exists() or not list((tmp_path / "places").iterdir())
 
 
+def test_a_folder_that_does_not_exist_is_no_damaged_backup(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError):
+        restore_backup(tmp_path / "nowhere", tmp_path / "home")
+
+
 def make_newer(home: Home) -> None:
     with closing(sqlite3.connect(home.registry)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
