@@ -149,7 +149,7 @@ def read_definition(
     """
     try:
         with path.open("rb") as file:
-            text = read_at_most(file, MOST_BYTES, str(path)).decode()
+            text = read_at_most(file, MOST_BYTES, str(path)).decode("utf-8-sig")
         values = parse_toml(text)
     except FileNotFoundError:
         raise SettingsError(

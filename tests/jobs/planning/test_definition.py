@@ -42,6 +42,12 @@ def test_a_file_names_what_to_measure(tmp_path):
     assert definition.base == tmp_path
 
 
+def test_a_byte_order_mark_is_no_key(tmp_path):
+    path = tmp_path / "zoo.toml"
+    path.write_text(FILE, encoding="utf-8-sig")
+    assert read_definition(path).name == "zoo"
+
+
 def test_the_command_line_wins_over_the_file(tmp_path):
     definition = read_definition(written(tmp_path, FILE), {"images_per_score": 64})
     assert definition.settings.images_per_score == 64
