@@ -13,7 +13,15 @@ import typer
 
 from jobs.choices import Format
 from jobs.cli.terminal import make_streams_safe, say
-from jobs.cli.verb import FORMAT_HELP, HOME_HELP, JSON_HELP, SharedOptions, one_format
+from jobs.cli.verb import (
+    DEFAULT_HOME,
+    FORMAT_HELP,
+    HOME_HELP,
+    JSON_HELP,
+    SharedOptions,
+    home_of,
+    one_format,
+)
 from survey import __version__
 
 #: The verbs by what a user wants to do. The module of ``jobs.cli`` that has a function (or a group
@@ -95,7 +103,14 @@ def _before_the_verb(
     # Only here is the environment read: it loses to an option in either place.
     home: Annotated[
         Path | None,
-        typer.Option("--home", help=HOME_HELP, envvar="SURVEY_HOME", show_default="survey-home"),
+        typer.Option(
+            "--home",
+            parser=home_of,
+            metavar="PATH",
+            help=HOME_HELP,
+            envvar="SURVEY_HOME",
+            show_default=str(DEFAULT_HOME),
+        ),
     ] = None,
     format: Annotated[  # noqa: A002
         Format | None, typer.Option("--format", help=FORMAT_HELP, show_default="table")

@@ -46,6 +46,19 @@ def is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name != "DEFAULT"
 
 
+def home_of(path: str) -> Path:
+    """Return the path of a home; an empty one, as of an unset variable, is not the current folder.
+
+    Raises
+    ------
+    typer.BadParameter
+        If it is empty.
+    """
+    if not str(path):
+        raise typer.BadParameter("the path is empty, must be a directory; . is the current one.")
+    return Path(path)
+
+
 def _resolve_home(context: typer.Context, home: Path) -> Path:
     shared: SharedOptions = context.obj
     return home if is_given(context, "home") else shared.home or home
@@ -99,7 +112,8 @@ FORMAT_HELP = "Format of the table."
 JSON_HELP = "Short for --format json."
 
 HomeOption = Annotated[
-    Path, typer.Option("--home", callback=_resolve_home, help=HOME_HELP, metavar="PATH")
+    Path,
+    typer.Option("--home", parser=home_of, callback=_resolve_home, help=HOME_HELP, metavar="PATH"),
 ]
 #: The variable with the registry of new homes.
 REGISTRY = "SURVEY_REGISTRY"

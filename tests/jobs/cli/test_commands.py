@@ -118,6 +118,16 @@ def test_numbers_without_a_meaning_are_refused(arguments, tmp_path):
     assert arguments[-2] in result.stderr
 
 
+@pytest.mark.parametrize("arguments", [("--home", "", "demo"), ("demo", "--home", "")])
+def test_an_empty_path_is_no_home(arguments, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    # Where the path is taken nothing is measured either: there is no such model.
+    monkeypatch.setattr("jobs.cli.demo.DEMO_MODELS", "small:digits_none")
+    result = CliRunner().invoke(app, [*arguments, "--runner", "local"])
+    assert (result.exit_code, "--home" in result.stderr) == (2, True)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
