@@ -19,8 +19,8 @@ Made from the commands by `make docs`; `survey VERB --help` shows the same.
 0 after success, 1 if some jobs failed, 2 if something cannot be done as asked, 3 if something does
 not work here, 130 after an interruption.
 
-`survey --install-completion` lets the Tab key complete verbs, options and their values, from the
-next shell on (bash, zsh, fish and PowerShell).
+`survey --install-completion` lets the Tab key complete verbs, options and the fixed choices of
+their values, from the next shell on (bash, zsh, fish and PowerShell).
 """
 
 

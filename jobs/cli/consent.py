@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from platformdirs import user_state_path
@@ -29,12 +29,11 @@ _OTHERS_WRITE = 0o022
 _HEX_DIGITS = 64
 
 
-def trust_option() -> bool:
+def trust_option() -> Any:
     """Return the option of the verbs that may run the user's code."""
-    result: bool = option(
+    return option(
         False, "Consent to the code of the survey's python: models as it is now, without asking."
     )
-    return result
 
 
 def recall_consent() -> None:

@@ -16,6 +16,9 @@ from survey.settings import (
     FEWEST_BATCHES,
     PROCESSOR_PASS,
     MeasureSettings,
+    Pooling,
+    Ridge,
+    Shrinkage,
 )
 from survey.text import counted
 
@@ -108,11 +111,9 @@ class SurveyOptions(ModelOptions):
         f"Images in one forward pass; auto: {PROCESSOR_PASS} on a processor, {ACCELERATOR_PASS} on"
         " a GPU.",
     )
-    shrinkage: str | None = _setting("shrinkage", "Covariance estimator: ledoit-wolf or none.")
-    ridge: str | None = _setting("ridge", "What is added to variances: relative or absolute.")
-    pooling: str | None = _setting(
-        "pooling", "Pooling over space: mean, pre, sum, flatten or public_code."
-    )
+    shrinkage: Shrinkage | None = _setting("shrinkage", "Covariance estimator.")
+    ridge: Ridge | None = _setting("ridge", "What is added to variances.")
+    pooling: Pooling | None = _setting("pooling", "Pooling over space.")
     metrics: str | None = option(
         None,
         "Metrics to compute, such as affinity,cka, the affinity among them; the others have no"

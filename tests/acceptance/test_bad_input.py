@@ -35,7 +35,7 @@ LOCAL = ("--runner", "local")
         (["run", "-m", "python:nets.py:net", "-d", "digits"], ["write nets, without the .py"]),
         (["run", "-m", "small:digits_vgg7", "-c", "file:nowhere.pth"], ["nowhere.pth"]),
         (["run", "-m", "small:digits_vgg7", "--shrinkage", "lw"], ["shrinkage", "ledoit-wolf"]),
-        (["run", "-m", "small:digits_vgg7", "--pooling", "max"], ["pooling is 'max'", "flatten"]),
+        (["run", "-m", "small:digits_vgg7", "--pooling", "max"], ["--pooling", "'max'", "flatten"]),
         (["run"], ["nothing to measure", "--model"]),
         (["run", "none.toml"], ["none.toml"]),
     ],

@@ -135,6 +135,9 @@ def test_an_empty_path_is_no_home(arguments, monkeypatch, tmp_path):
         ("survey schedule pa", {"pause"}),
         ("survey --home x run --home y --device ", {"auto", "cpu", "cuda"}),
         ("survey run --thr", {"--threads"}),
+        ("survey run --ridge ", {"absolute", "relative"}),
+        ("survey run --shrinkage l", {"ledoit-wolf"}),
+        ("survey plan --pooling p", {"pre", "public_code"}),
     ],
 )
 def test_a_shell_completes_verbs_options_and_values(words, expected, monkeypatch, capsys):
