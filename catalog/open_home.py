@@ -59,6 +59,19 @@ def open_home(path: Path, create: bool, registry_url: str | None = None) -> Home
     return home
 
 
+def existing_home(path: Path) -> Home | None:
+    """Return the home, opened without writing to it; None where there is none yet.
+
+    Raises
+    ------
+    SettingsError
+        If there can be none, since the path lies below a file.
+    """
+    home = Home(Path(path).absolute())
+    _refuse_files(home.path)
+    return open_home(path, create=False) if home.signatures.is_file() else None
+
+
 def reopen_home(home: Home) -> None:
     """Bring the stores of a home that was opened before up to date, such as a restored one.
 

@@ -135,8 +135,7 @@ def linearise(
     definition = parse_definition(names, "linearisation", Path())
     obtain_consent(definition, trust=trust)
     require_names(definition)
-    from catalog.home import Home
-    from catalog.open_home import open_home
+    from catalog.open_home import existing_home, open_home
     from jobs.cli.run import runner_of
     from jobs.linearisation import (
         linearisation_table,
@@ -148,9 +147,7 @@ def linearise(
 
     runner = runner_of(options)
     if plan:
-        here = Home(home.absolute()).signatures.is_file()
-        opened = open_home(home, create=False) if here else None
-        planned = planned_linearisations(opened, declared)
+        planned = planned_linearisations(existing_home(home), declared)
         say(_summary(planned))
         table.write(linearisation_table(planned))
         return

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from catalog.arrow_arrays import table_of
 from catalog.downloads import FileStore
-from catalog.home import Home
-from catalog.open_home import open_home
+from catalog.open_home import existing_home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import JobState
 from catalog.store.reader import run_states
@@ -159,11 +158,10 @@ def forecast(
     states: dict[str, RunState] = {}
     held: Mapping[str, JobState] = {}
     definition, unconsented = without_unconsented(definition)
-    history, holdings, opened = History(device=device), Holdings(), None
+    history, holdings, opened = History(device=device), Holdings(), existing_home(home)
     files = needed(definition, holdings.find)
     with ExitStack() as closing:
-        if Home(home.absolute()).signatures.is_file():
-            opened = open_home(home, create=False)
+        if opened is not None:
             states, history = run_states(opened), history_of(opened, device)
             store = FileStore(opened.files, offline=True)
             files = store.missing(needed(definition, store.find))

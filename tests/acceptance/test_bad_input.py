@@ -60,6 +60,10 @@ def test_a_home_below_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     ended = survey("demo", "--runner", "local", home=tmp_path / "file" / "home", code=2)
     assert "is a file" in ended.stderr
+    planned = ("plan", "-m", "small:digits_vgg7")
+    for place in (tmp_path / "file", tmp_path / "file" / "home"):
+        survey(*planned, home=place, code=2)
+        survey("linearise", "--plan", home=place, code=2)
     assert (tmp_path / "file").read_text() == "not a folder"
 
 
