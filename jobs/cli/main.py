@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs.choices import Format
-from jobs.cli.terminal import make_streams_safe, say
+from jobs.cli.terminal import complain, make_streams_safe, say
 from jobs.cli.verb import (
     DEFAULT_HOME,
     FORMAT_HELP,
@@ -23,6 +24,7 @@ from jobs.cli.verb import (
     one_format,
 )
 from survey import __version__
+from survey.errors import SurveyError
 
 #: The verbs by what a user wants to do. The module of ``jobs.cli`` that has a function (or a group
 #: of commands) of a verb's name is called as the verb is, or named below; it is imported when the
@@ -134,7 +136,12 @@ def main() -> None:
     gc.set_threshold(50_000)
     # Ray's usage statistics are off unless the user sets this to 1.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    app()
+    try:
+        app()
+    except OSError as error:
+        # Of a help text or the version, which cannot be written: the verbs explain their own.
+        complain(error.strerror or str(error), None)
+        sys.exit(SurveyError.exit_code)
 
 
 if __name__ == "__main__":

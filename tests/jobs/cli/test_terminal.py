@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import errno
+import gc
 import io
 import logging
 import os
@@ -16,6 +17,7 @@ from rich.console import Console
 
 from catalog.models.base import RemoteFile
 from jobs.cli import terminal
+from jobs.cli.main import main
 from jobs.cli.terminal import complain, make_streams_safe, say
 from jobs.scan.progress_display import progress_reporter
 from tests.jobs.cli.streams import Terminal
@@ -163,6 +165,20 @@ def test_a_closed_stream_ends_nothing(
     shell = ("sh", "-c", f'exec "$0" "$@" {closed}', sys.executable, "-m", "jobs.cli.main")
     command = (*shell, "--home", str(tmp_path / "home"), *verb)
     assert subprocess.run(command, capture_output=True, check=False, cwd=ROOT).returncode == code
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_a_text_that_cannot_be_written_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["survey", option])
+    monkeypatch.setattr(gc, "set_threshold", lambda _: None)
+    with io.TextIOWrapper(_FullDisk(tmp_path / "out", "w"), write_through=True) as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("error:")
 
 
 def test_commands_write_through_one_door() -> None:
