@@ -56,7 +56,7 @@ def _next_steps(home: Path) -> None:
     opened = open_home(home, create=False)
     shown = "" if home == DEFAULT_HOME else f" --home {shlex.quote(str(home))}"
     # Out of a virtual environment that is not active, the short name would not be found.
-    program = "survey" if shutil.which("survey") else os.path.relpath(sys.argv[0])
+    program = "survey" if shutil.which("survey") else shlex.quote(os.path.relpath(sys.argv[0]))
     text = f"""
 Where everything lies
   signatures   {opened.signatures}

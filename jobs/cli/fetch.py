@@ -39,7 +39,8 @@ def fetch(
     store = FileStore(opened.files, offline=offline or dry_run)
     problems = {}
     if not dry_run:
-        if (line := announcement(needed(definition, store.find), store)) is not None:
+        # Offline what is missing is refused.
+        if not offline and (line := announcement(needed(definition, store.find), store)):
             say(line)
         with termination_interrupts(), progress_reporter() as reporter:
             problems = supply(definition, store, reporter.fetching, most_bytes=math.inf)

@@ -186,4 +186,4 @@ def _shown(row: dict[str, Any], table: TableOptions) -> dict[str, Any]:
     from catalog.tags import tags_text
 
     write = tags_text if table.format == "table" else json.dumps
-    return row | {"tags": write(row["tags"])}
+    return row | {"tags": write(row["tags"]) or None}

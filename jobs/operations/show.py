@@ -119,7 +119,8 @@ def reached(run: RunRecord) -> bool:
     if run.precision is None:
         return True
     enough = (run.batches or 0) >= (run.least_batches or 2)
-    return enough and (run.reached_precision or 1.0) <= run.precision
+    got = run.reached_precision
+    return enough and got is not None and got <= run.precision
 
 
 def _reach(home: Home, run: RunRecord) -> float:

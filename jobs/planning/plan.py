@@ -281,7 +281,7 @@ def _opened(
     wanted = 2 if declared == AUTO else declared
     if dataset is not None and len(dataset) < wanted:
         raise SettingsError(
-            f"{dataset.name} has {len(dataset)} images, fewer than images_per_score ({wanted})"
+            f"{dataset.name} has {len(dataset)} of the {wanted} images that images_per_score needs"
             + (f"; {dataset.left_out} left out" if dataset.left_out else ""),
             hint=f"set images_per_score to {len(dataset)} or less (--images-per-score)"
             if len(dataset) > 1

@@ -126,6 +126,9 @@ def test_offline_lists_all_that_is_lacking(zoo: list[str], tmp_path: Path) -> No
     place.parent.mkdir(parents=True)
     place.write_bytes((tmp_path / "served/good.safetensors").read_bytes())
     survey("run", "-m", "zoo:good", *QUICK, "--offline", home=home)
+    refused = survey("fetch", "-m", "zoo:gone", "--offline", home=home, code=2)
+    # Nothing is announced that is not fetched.
+    assert refused.stderr.startswith("error:")
     assert zoo == []
 
 

@@ -67,7 +67,7 @@ def test_the_doctor_finds_all_well(demo, tokenless):
     )
 
 
-def test_a_demo_with_a_parked_job_is_not_complete(tmp_path, monkeypatch):
+def test_a_demo_with_a_parked_job_is_not_complete_and_says_what_next(tmp_path, monkeypatch):
     carry_out = run.carry_out
 
     def parked(*arguments):
@@ -77,7 +77,11 @@ def test_a_demo_with_a_parked_job_is_not_complete(tmp_path, monkeypatch):
 
     monkeypatch.setattr(run, "carry_out", parked)
     monkeypatch.setattr("jobs.cli.demo.DEMO_MODELS", "small:digits_vgg7")
-    survey("demo", "--runner", "local", home=tmp_path / "home", code=1)
+    # The program is named as a shell takes it.
+    monkeypatch.setattr("sys.argv", ["its folder/survey"])
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    ended = survey("demo", "--runner", "local", home=tmp_path / "home", code=1)
+    assert "  'its folder/survey' sql" in ended.stderr
 
 
 def test_the_doctor_says_what_is_broken(tmp_path, monkeypatch):

@@ -56,6 +56,8 @@ def test_without_a_change_runs_are_listed(home: Path) -> None:
     assert [row["run_id"] for row in rows] == list(RUNS)
     assert rows[0]["tags"] == {"epoch": 1, "lr": 0.1}
     assert (rows[0]["label"], rows[1]["label"], rows[1]["tags"]) == ("Net", None, {})
+    # In the table what is missing is a dash.
+    assert tag(home, "b1").stdout.splitlines()[-1].split()[-2:] == ["-", "-"]
     (row,) = json.loads(tag(home, "a1", "--json").stdout)
     assert row["architecture"] == "small:net_a1"
 
