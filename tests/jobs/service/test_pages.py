@@ -514,7 +514,7 @@ def test_each_job_under_way_has_a_bar_and_so_has_each_of_its_workers(
     )
     going = ScanProgress("1 on host", 1.0, jobs=4, measured_before=1, workers=4, working=working)
     home.progress.write_text(going.to_json())
-    monkeypatch.setattr(watch, "writing_process", lambda _: "process 1")
+    monkeypatch.setattr(watch, "is_writing", lambda *_: True)
     page = client.get("/scan").text
     home.progress.unlink()
     bars = re.findall(r'<progress max="64" value="(\d+)" aria-label="([\w ]+)">', page)
