@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,8 +42,9 @@ _Asked = create_model(
 )
 
 
-def _room() -> Iterator[Path]:
-    """Give a folder for a report, which is there until its client has it."""
+@contextmanager
+def _turn() -> Iterator[None]:
+    """Let no other report be made meanwhile; refuse where one is."""
     if not _TURN.acquire(blocking=False):
         raise Refusal(
             HTTPStatus.SERVICE_UNAVAILABLE,
@@ -51,10 +53,15 @@ def _room() -> Iterator[Path]:
             {"Retry-After": "60"},
         )
     try:
-        with TemporaryDirectory(prefix="survey-report-") as folder:
-            yield Path(folder)
+        yield
     finally:
         _TURN.release()
+
+
+def _room() -> Iterator[Path]:
+    """Give a folder for a report, which is there until its client has it."""
+    with TemporaryDirectory(prefix="survey-report-") as folder:
+        yield Path(folder)
 
 
 @router.get(
@@ -72,7 +79,9 @@ async def report(
     given = cast("BaseModel", asked).model_dump(exclude_none=True)
     selection = Selection(**options_from(Selection, given), newest=not given["all_runs"])
     options = ReportOptions(**options_from(ReportOptions, given))
-    process = OwnProcess(archive_report, home.path, room / "report", selection, options)
-    async with ended_with_client(request, process.end):
-        file = await run_in_threadpool(process.result, MOST_SECONDS)
+    with _turn():
+        process = OwnProcess(archive_report, home.path, room / "report", selection, options)
+        async with ended_with_client(request, process.end):
+            file = await run_in_threadpool(process.result, MOST_SECONDS)
+    # Sent after the turn: whoever has it may ask for another at once.
     return FileResponse(file, media_type=_MEDIA_TYPE, filename="report.zip")
