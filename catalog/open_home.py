@@ -147,6 +147,11 @@ def _make(home: Home) -> None:
     try:
         home.path.mkdir(parents=True, exist_ok=True)
         with making(home):
+            # Before anything is made: what a repair finds missing it makes from the rest.
+            if not home.signatures.exists() and segment_paths(home.merged):
+                raise StoreError(
+                    f"{home.signatures} is missing, its log {home.merged} is not", hint=REPAIR_HINT
+                )
             for folder in (home.spool, home.logs, home.cache):
                 folder.mkdir(exist_ok=True)
             # First what another machine may refuse: without a store there is no home.
@@ -156,10 +161,6 @@ def _make(home: Home) -> None:
                 pass
             if home.signatures.exists():
                 upgrade_store(home.signatures)
-            elif segment_paths(home.merged):
-                raise StoreError(
-                    f"{home.signatures} is missing, its log {home.merged} is not", hint=REPAIR_HINT
-                )
             else:
                 make_store(home.signatures)
     except OSError as error:

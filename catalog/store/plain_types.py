@@ -118,8 +118,10 @@ def _plain(kind: DuckDBPyType, kept: frozenset[str]) -> str:
     if kind.id in ("list", "array"):
         ((_, of), *_) = _children(kind)
         return str(kind) if _plain(of, kept) == str(of) else f"{_plain(of, kept)}[]"
-    if kind.id == "map" and "map" not in kept:
+    if kind.id == "map":
         (_, key), (_, value) = _children(kind)
+        if "map" in kept:
+            return f"MAP({_plain(key, kept)}, {_plain(value, kept)})"
         # An object of JSON, such as the tags of a run.
         return f"MAP(VARCHAR, {_plain(value, kept)})" if _is_text(key, kept) else "VARCHAR"
     # An empty structure is none that Parquet holds.

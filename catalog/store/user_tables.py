@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
 LARGEST_BYTES = 200_000_000
 
 #: How a file is read, by the ending of its name. All of it is looked at before types are chosen,
-#: and no first lines are skipped for what would make columns of the rest.
+#: and no lines but blank ones are left out for what would make columns of the others.
 _READERS = {
-    ".csv": "read_csv($file, header = true, skip = 0, sample_size = -1)",
-    ".tsv": "read_csv($file, header = true, skip = 0, sample_size = -1, delim = '\t')",
+    ".csv": "read_csv($file, header = true, skip = {blank}, comment = '', sample_size = -1)",
+    ".tsv": "read_csv($file, header = true, skip = {blank}, comment = '', sample_size = -1,"
+    " delim = '\t')",
     ".parquet": "read_parquet($file)",
 }
 
@@ -145,7 +147,9 @@ def _load(connection: duckdb.DuckDBPyConnection, table: UserTable, memory_bytes:
         # By its descriptor: DuckDB would take a name with * or ? for many files.
         with table.path.open("rb") as file, duckdb.connect(config=config) as other:
             named = f"/dev/fd/{file.fileno()}"
-            reader = _READERS[table.path.suffix.lower()]
+            blank = len(list(takewhile(lambda line: not line.strip(), file)))
+            reader = _READERS[table.path.suffix.lower()].format(blank=blank)
+            file.seek(0)
             rows = other.sql(f"FROM {reader}", params={"file": named}).to_arrow_table()
         connection.register(_INCOMING, rows)
         connection.execute(f'CREATE TEMP TABLE "{table.name}" AS FROM "{_INCOMING}"').fetchall()

@@ -294,7 +294,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Decimal):
-        return whole if (whole := int(value)) == value else float(value)
+        return _number(value)
     return value if isinstance(value, (str, int, bool, type(None))) else str(value)
 
 
@@ -315,3 +315,11 @@ def _as_csv(table: pa.Table) -> pa.Table:
             continue
         table = table.set_column(place, field.name, array_of(texts, pa.string()))
     return table.rename_columns([harmless(name) for name in table.column_names])
+
+
+def _number(value: Decimal) -> int | float | str:
+    """Return a decimal as JSON holds it: as text where a number would lose digits."""
+    if (whole := int(value)) == value:
+        return whole
+    near = float(value)
+    return near if Decimal(repr(near)) == value else str(value)

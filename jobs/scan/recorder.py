@@ -7,7 +7,7 @@ together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from catalog.registry.attempts import AttemptEnd, AttemptWorker
@@ -80,7 +80,7 @@ class Recorder:
             self._note(progress, event)
             if progress.losses < losses:
                 # Not only with the attempt's end, which an interruption or a kill leaves out.
-                self._pending.recovered.add(progress.job.key)
+                self._pending.recover(progress.job.key)
             if not isinstance(event, Measuring):
                 append(self._logs, event.run_id, described(event))
             if progress.closed or not isinstance(event, (Finished, NetworkRecord)):
@@ -207,3 +207,9 @@ class _Pending:
     #: Keys of jobs whose lost workers count no more.
     recovered: set[str] = field(default_factory=set)
     ends: list[AttemptEnd] = field(default_factory=list)
+
+    def recover(self, job_key: str) -> None:
+        """Count the workers that a job lost so far no more, those of ends before it neither."""
+        self.recovered.add(job_key)
+        ends = self.ends
+        self.ends = [replace(e, losses=0) if e.job_key == job_key else e for e in ends]

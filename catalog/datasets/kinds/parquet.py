@@ -90,7 +90,7 @@ def _require_one_split(asked: Path, root: Path, files: Sequence[Path]) -> None:
 
 
 def _part(root: Path, file: Path) -> tuple[Path | None, Path, int | None]:
-    """Return a file's split with its folder, what names all its files, and how many these are.
+    """Return a file's split, what names all its files in one folder, and how many these are.
 
     None where no split is named, or no number.
     """
@@ -98,7 +98,7 @@ def _part(root: Path, file: Path) -> tuple[Path | None, Path, int | None]:
         split = file.with_name(match["split"])
         return split, split.with_name(f"{split.name}-*"), int(match["shards"])
     if match := _SPLIT.search(file.stem):
-        return file.with_name(match[0].lower()), file.with_name(f"*{match[0]}*.parquet"), None
+        return root / match[0].lower(), file.with_name(f"*{match[0]}*.parquet"), None
     below = file.relative_to(root).parents
     for folder in (root / each for each in below if each.name):
         if match := _SPLIT.search(folder.name):

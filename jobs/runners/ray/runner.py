@@ -178,8 +178,12 @@ class RayRunner:
         ClusterError
             If no machine is left to start one on.
         """
-        self._lost_starts[worker.machine] += 1 if isinstance(error, DiedStarting) else LOST_STARTS
         self._workers = [other for other in self._workers if other is not worker]
+        self._present = self._alive() or self._present
+        if worker.machine not in {machine.name for machine in self._present}:
+            # Its machine was lost, which says nothing of starts: another may join.
+            return
+        self._lost_starts[worker.machine] += 1 if isinstance(error, DiedStarting) else LOST_STARTS
         self._place()
         if not self._workers:
             raise ClusterError(

@@ -275,7 +275,13 @@ def test_splits_are_known_by_their_folders_and_files(
 
 @pytest.mark.parametrize(
     "files",
-    [("test_0", "test_1"), ("val/a", "val/b"), ("contest", "trainer"), ("test/a", "images/b")],
+    [
+        ("test_0", "test_1"),
+        ("val/a", "val/b"),
+        ("contest", "trainer"),
+        ("test/a", "images/b"),
+        ("cats/test_1", "dogs/test_2"),
+    ],
 )
 def test_files_of_one_split_are_one_dataset(tmp_path: Path, files: tuple[str, ...]) -> None:
     for name in files:

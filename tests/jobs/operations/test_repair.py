@@ -126,10 +126,13 @@ def test_the_log_gives_a_damaged_store_back_whole(home: Home, damage: str) -> No
 def test_a_store_whose_log_is_there_is_not_made_empty(home: Home) -> None:
     before = everything(home)
     home.signatures.unlink()
+    home.registry.unlink()
     with pytest.raises(StoreError) as caught:
         open_home(home.path, create=True)
     assert "doctor --repair" in str(caught.value.hint)
     assert not home.signatures.exists()
+    # A repair would take an empty one for whole.
+    assert not home.registry.exists()
     repair(home.path)
     assert everything(open_home(home.path, create=True)) == before
 

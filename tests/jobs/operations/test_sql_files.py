@@ -79,6 +79,10 @@ def test_no_line_of_a_file_is_left_out(
     assert [str(first)[:2] for first, *_ in rows] == [f"r{number}" for number in range(5)]
     with pytest.raises(SettingsError, match="cannot be read"):
         load(connection, user_tables([f"tabbed={tmp_path}/notes.tsv"]), 10**9)
+    # Neither what looks like a comment, nor a header below blank lines.
+    (tmp_path / "marks.csv").write_text("\n \nsite,top1\n#1,0.5\n#2,0.25\n3,0.75")
+    load(connection, user_tables([f"marks={tmp_path}/marks.csv"]), 10**9)
+    assert connection.execute("FROM marks").fetchall() == [("#1", 0.5), ("#2", 0.25), ("3", 0.75)]
 
 
 def test_what_cannot_be_a_table_is_named_with_what_can(

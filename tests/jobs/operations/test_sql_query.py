@@ -236,6 +236,8 @@ def test_sums_and_decimals_are_numbers_in_every_format(tmp_path: Path) -> None:
     (row,) = json.loads(formatted(sql))
     assert row == {"a": 10, "b": 2**127 - 1, "c": 1.5, "d": 2, "e": [10], "g": {"f": [1e-7]}}
     assert isinstance(row["d"], int)
+    (exact,) = json.loads(formatted("SELECT 12345678901234567890.25::DECIMAL(38, 2) AS a"))
+    assert exact == {"a": "12345678901234567890.25"}
     written = formatted(sql, "csv").decode().splitlines()[1]
     assert written.startswith(f"10,{2**127 - 1},1.50,2.0,")
     shown = formatted(f"{sql} UNION ALL SELECT 7, 7, 7, 7, [], NULL", "table").decode().splitlines()
@@ -249,8 +251,9 @@ def test_sums_and_decimals_are_numbers_in_every_format(tmp_path: Path) -> None:
 
 
 def test_an_empty_structure_is_text(tmp_path: Path) -> None:
-    sql = "SELECT {} AS a, {'b': {}} AS c, [{}] AS d"
-    assert json.loads(formatted(sql)) == [{"a": "{}", "c": {"b": "{}"}, "d": ["{}"]}]
+    sql = "SELECT {} AS a, {'b': {}} AS c, [{}] AS d, MAP {'f': {}} AS e"
+    (row,) = json.loads(formatted(sql))
+    assert row == {"a": "{}", "c": {"b": "{}"}, "d": ["{}"], "e": {"f": "{}"}}
     (tmp_path / "x.parquet").write_bytes(formatted(sql, "parquet"))
     kept = pyarrow.parquet.read_table(tmp_path / "x.parquet")
     assert kept["a"].to_pylist() == ["{}"]

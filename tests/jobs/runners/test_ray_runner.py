@@ -386,8 +386,22 @@ def test_a_cluster_that_keeps_no_machine_for_its_workers_ends_the_scan(
     assert clock.now - lost_at == pytest.approx(patience, abs=2 * MACHINES_SECONDS)
 
 
-def test_a_machine_that_is_replaced_is_waited_for(clock, monkeypatch):
-    monkeypatch.setattr(WorkerHandle, "start", lambda _: None)
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_machine_that_is_replaced_is_waited_for(clock, monkeypatch, dies):
+    class Started(WorkerHandle):
+        def start(self):
+            self.awaited = self.machine if dies else None
+
+        def take(self):
+            raise DiedStarting("its machine is gone")
+
+    def gone(references, **_):
+        lost = [name for name in references if name not in {each.name for each in present}]
+        clock.sleep(0 if lost else runner.ROUND_SECONDS)
+        return lost, []
+
+    monkeypatch.setattr(runner, "WorkerHandle", Started)
+    monkeypatch.setattr(runner.ray, "wait", gone)
     made = RayRunner(RunnerOptions(address="auto"))
     made._alive = lambda: [HEAD, *present]
     made.devices = Devices("cuda", 1, 16)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from catalog.registry.registry import Registry
+from catalog.store.records import BatchRecord
 from catalog.store.writer import Writer
 from jobs.planning.estimate import Estimate
 from jobs.planning.holdings import Holdings
@@ -21,6 +22,7 @@ from jobs.scan.job_progress import JobProgress
 from jobs.scan.recorder import Recorder
 from survey import SettingsError
 from tests.catalog.homes import new_home
+from tests.catalog.records import batch
 from tests.jobs.jobs import declared, job
 
 HERE = Host("cpu", "a processor", 1, "here", 1)
@@ -98,6 +100,16 @@ def test_a_job_that_lost_its_worker_goes_alone(scan_of):
     scan.handle([Lost(first.run_id, first.attempt, "the worker died")])
     (again,) = scan.next_tasks(HERE)
     assert (again.run_id, again.attempt) == (first.run_id, first.attempt + 1)
+
+
+def test_a_batch_of_another_part_forgets_a_loss_that_came_with_it(scan_of):
+    scan = scan_of(1, Estimate(1000.0, 1.0, 0), workers=4)
+    (first,), (second,) = scan.next_tasks(HERE), scan.next_tasks(HERE)
+    lost = Lost(first.run_id, first.attempt, "the worker died")
+    row = BatchRecord(second.run_id, second.attempt, batch(second.shard.first), 64)
+    scan.handle([lost, row])
+    (kept,) = scan_of.registry.jobs()
+    assert kept.losses == 0
 
 
 def test_every_job_is_given_out_once(scan_of):
