@@ -406,9 +406,9 @@ def test_a_machine_that_is_replaced_is_waited_for(clock, monkeypatch, dies):
     made._alive = lambda: [HEAD, *present]
     made.devices = Devices("cuda", 1, 16)
     rounds = made.run(NOTHING)
-    # Each is gone for a while that ends in time.
+    # Each is gone for a while that ends in time, and goes between two looks at the machines.
     for present in ([NODE], [], [NEW], [], [NODE]):
-        until = clock.now + WORKERLESS_SECONDS - 2 * MACHINES_SECONDS
+        until = clock.now + WORKERLESS_SECONDS - 2.5 * MACHINES_SECONDS
         while clock.now < until:
             next(rounds)
         assert [each.machine for each in made._workers] == [each.name for each in present]
