@@ -202,10 +202,13 @@ def test_two_services_a_run_and_ticks_on_one_home_lose_nothing(tmp_path, hook):
     with Registry(home) as registry:
         run = start("run", *("-m", "small:digits_*", "--runner", "local"), home=home.path)
         until(lambda: batches(home))
+        # Until both look: on a busy machine it could end before they have started.
+        run.send_signal(signal.SIGSTOP)
         submission = submit(registry, zoo(models=[{"name": "small:digits_vgg7"}]))
         services = [served(home, hook, log) for log in logs]
         until(lambda: "waits: another scan is writing to the home" in "".join(map(text_of, logs)))
         until(lambda: "another service drives this home" in "".join(map(text_of, logs)))
+        run.send_signal(signal.SIGCONT)
         assert run.communicate(timeout=PATIENCE_SECONDS)
         assert run.returncode == 0
         until(lambda: not registry.submissions.open())
