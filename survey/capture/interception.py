@@ -118,10 +118,10 @@ class Interception(TorchFunctionMode):
         entered = _leave(self._inside, module)
         target = first_tensor(args, kwargs, "input")
         # Hooks run after an exception too, and then without an output. A class derived from an
-        # activation may return other things beside it.
-        if not (made := tensors_in(output)):
+        # activation may return other things beside it, such as a mask of truth values.
+        output = next((each for each in tensors_in(output) if each.dtype != torch.bool), None)
+        if output is None:
             return
-        output = made[0]
         known = layout_of(target) if target is not None else None
         if known is not None and layout_of(output) is None:
             # Scripted or custom kernels inside hide the call that made the output. What is unknown

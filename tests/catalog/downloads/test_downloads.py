@@ -675,14 +675,20 @@ def test_a_file_put_there_by_hand_is_checked_and_taken_in(tmp_path: Path) -> Non
     store.require([file])
 
 
-def test_a_store_that_can_only_be_read_uses_what_lies_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def put_by_hand(tmp_path: Path) -> tuple[FileStore, RemoteFile, Path]:
+    """Return a store without a network, a file that was put there by hand, and its place."""
     store = a_store(tmp_path, offline=True)
     file = remote("https://example.org/weights.pth", sha256=SHA256)
     place = store.place(file)
     place.parent.mkdir(parents=True)
     place.write_bytes(BODY)
+    return store, file, place
+
+
+def test_a_store_that_can_only_be_read_uses_what_lies_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, file, place = put_by_hand(tmp_path)
     # The tests' user may write everywhere.
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert store.get(file) == store.find(file) == place
@@ -696,11 +702,7 @@ def test_a_store_that_can_only_be_read_uses_what_lies_there(
 def test_a_file_put_there_by_hand_that_cannot_be_read_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool
 ) -> None:
-    store = a_store(tmp_path, offline=True)
-    file = remote("https://example.org/weights.pth", sha256=SHA256)
-    place = store.place(file)
-    place.parent.mkdir(parents=True)
-    place.write_bytes(BODY)
+    store, file, place = put_by_hand(tmp_path)
 
     def closed(path: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))

@@ -327,7 +327,7 @@ class _WithMore(nn.ReLU):
     """An activation that returns more than a tensor."""
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> object:  # type: ignore[override]
-        return super().forward(x), mask
+        return mask, super().forward(x)
 
 
 class _Activated(nn.MultiheadAttention):
@@ -342,7 +342,7 @@ class _Activated(nn.MultiheadAttention):
     ("held", "function", "site"),
     [
         (_Named(), lambda net, x: torch.tanh(net.held(values=x)), "held#1"),
-        (_WithMore(), lambda net, x: torch.tanh(net.held(mask=x > 0, x=x)[0]), "held#1"),
+        (_WithMore(), lambda net, x: torch.tanh(net.held(mask=x > 0, x=x)[1]), "held#1"),
         (_Activated(4, 2, batch_first=True), lambda net, x: torch.tanh(net.held(x)), "held:gelu#1"),
     ],
 )
@@ -352,6 +352,15 @@ def test_classes_derived_from_torch_s_have_their_activations_too(
     net = Calls(function)
     net.held = held
     assert names(net, torch.randn(2, 3, 4)) == [site, ":tanh#1"]
+
+
+def test_of_what_an_activation_returns_its_values_are_the_output() -> None:
+    net = Calls(lambda net, x: torch.tanh(net.held(mask=x > 0, x=x)[1]))
+    net.held = _WithMore()
+    with torch.inference_mode():
+        pair, following = Capture(net.eval()).forward(torch.randn(5, 4))[1]
+    assert pair.y is not None
+    assert torch.equal(pair.y, following.x)
 
 
 def _hooks(model: nn.Module) -> int:
