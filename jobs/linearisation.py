@@ -238,6 +238,10 @@ class _Trainings:
         """Return that no training was withdrawn; see ``TaskSource``."""
         return False
 
+    def is_over(self) -> bool:
+        """Return whether every training is over; see ``TaskSource``."""
+        return not self._waiting and not any(self._attempts.values())
+
     def handle(self, event: Event, report: Report) -> None:
         """Make an event durable, then report it; those of attempts given up are ignored."""
         run_id, job = event.run_id, self._jobs[event.run_id]

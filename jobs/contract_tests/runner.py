@@ -100,6 +100,10 @@ class Tasks:
         """Return whether a run was withdrawn."""
         return run_id in self.withdrawn
 
+    def is_over(self) -> bool:
+        """Return whether no task is left."""
+        return not self.waiting
+
 
 class RunnerContract:
     """Inherit, and make the runner."""

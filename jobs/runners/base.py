@@ -27,6 +27,12 @@ class TaskSource(Protocol):
     def is_withdrawn(self, run_id: str) -> bool:
         """Return whether a run was cancelled, or failed elsewhere; its workers are stopped."""
 
+    def is_over(self) -> bool:
+        """Return whether every run is over, cancelled ones included.
+
+        For a runner without any worker, which has nobody to ask for tasks.
+        """
+
 
 class Runner(Protocol):
     """Computes tasks on one or more workers.

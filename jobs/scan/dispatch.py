@@ -108,6 +108,11 @@ class Dispatcher:
         self._look_for_cancelled()
         return self._jobs[run_id].closed
 
+    def is_over(self) -> bool:
+        """Return whether every job is over, cancelled ones included; see ``TaskSource``."""
+        self._look_for_cancelled()
+        return all(progress.closed for progress in self._jobs.values())
+
     def handle(self, events: Iterable[Event]) -> list[Event]:
         """Persist worker events, then return the ones to report.
 

@@ -126,10 +126,7 @@ class RayRunner:
         yield from self._update_machines()
         while True:
             self._hand_out(source)
-            # An idle worker was offered tasks in vain: there are none.
-            if not any(worker.run_id for worker in self._workers) and any(
-                worker.idle for worker in self._workers
-            ):
+            if self._is_over(source):
                 return
             # Only where something is left to do: else no machine is needed any more.
             yield from self._update_machines()
@@ -145,6 +142,15 @@ class RayRunner:
         for worker in self._workers:
             if worker.idle and worker.host and (tasks := source.next_tasks(worker.host)):
                 worker.begin(tasks)
+
+    def _is_over(self, source: TaskSource) -> bool:
+        """Return whether nothing is at work, and nothing left to do."""
+        if not self._workers:
+            # Runs may be cancelled while a machine is waited for.
+            return source.is_over()
+        # An idle worker was offered tasks in vain: there are none.
+        at_work = any(worker.run_id for worker in self._workers)
+        return not at_work and any(worker.idle for worker in self._workers)
 
     def _next_events(self) -> tuple[Event, ...]:
         """Wait for an event; return it with all others that have arrived, to be stored at once."""

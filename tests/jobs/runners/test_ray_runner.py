@@ -306,8 +306,10 @@ def test_a_temporary_folder_too_deep_for_sockets_is_passed_by(temporary, monkeyp
         assert len(str(folder.parent / SOCKET)) <= SOCKET_BYTES
 
 
-#: A source without tasks.
-NOTHING = SimpleNamespace(next_tasks=lambda _: (), is_withdrawn=lambda _: False)
+#: A source without tasks, to which a lost one may come back.
+NOTHING = SimpleNamespace(
+    next_tasks=lambda _: (), is_withdrawn=lambda _: False, is_over=lambda: False
+)
 
 
 def starts(monkeypatch, deaths: dict[str, int], machines: int, **options) -> list[str]:
@@ -412,6 +414,24 @@ def test_a_machine_that_is_replaced_is_waited_for(clock, monkeypatch, dies):
         while clock.now < until:
             next(rounds)
         assert [each.machine for each in made._workers] == [each.name for each in present]
+
+
+def test_a_machine_is_no_longer_waited_for_once_all_runs_are_cancelled(clock, monkeypatch):
+    monkeypatch.setattr(WorkerHandle, "start", lambda _: None)
+    present, cancelled_at = [HEAD, NODE], clock.now + 100.0
+    made = RayRunner(RunnerOptions(address="auto"))
+    made._alive = lambda: present
+    made.devices = Devices("cuda", 1, 16)
+    source = SimpleNamespace(
+        next_tasks=lambda _: (),
+        is_withdrawn=lambda _: False,
+        is_over=lambda: clock.now >= cancelled_at,
+    )
+    rounds = made.run(source)
+    next(rounds)
+    present = [HEAD]
+    assert list(chain.from_iterable(rounds)) == []
+    assert clock.now == pytest.approx(cancelled_at, abs=2 * MACHINES_SECONDS)
 
 
 def test_a_machine_that_is_lost_once_nothing_is_left_to_do_is_not_missed(clock, monkeypatch):

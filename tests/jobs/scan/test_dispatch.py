@@ -17,6 +17,7 @@ from jobs.planning.plan import make_plan
 from jobs.planning.worker_layout import Devices
 from jobs.runners.events import Halved, Host, Lost
 from jobs.runners.options import Limits
+from jobs.scan import dispatch
 from jobs.scan.dispatch import TOGETHER, Dispatcher
 from jobs.scan.job_progress import JobProgress
 from jobs.scan.recorder import Recorder
@@ -83,6 +84,19 @@ def test_a_job_cancelled_before_anybody_looked_is_not_begun(scan_of):
     assert [states[job.run_id] for job in (first, second, third)] == [
         *("cancelled", "running", "cancelled")
     ]
+
+
+def test_a_scan_whose_jobs_are_all_cancelled_is_over(scan_of, monkeypatch):
+    monkeypatch.setattr(dispatch, "CANCEL_SECONDS", 0.0)
+    scan = scan_of(2, 30.0)
+    first, second = scan_of.jobs
+    (task,) = scan.next_tasks(HERE)
+    scan.handle([Lost(task.run_id, task.attempt, "the worker's machine was lost")])
+    scan_of.registry.set_states([first.key], "cancelled", ["todo"])
+    assert not scan.is_over()
+    scan_of.registry.set_states([second.key], "cancelled", ["todo"])
+    assert scan.is_over()
+    assert scan.cancelled == [first, second]
 
 
 def test_fewer_jobs_are_given_out_together_as_they_run_out(scan_of):
