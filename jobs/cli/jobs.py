@@ -127,11 +127,14 @@ def tag(
                 " --model '*' --untrained --all-runs takes all",
             )
         # A home of an older program has no tables of labels yet.
-        change_labels(open_home(home, create=True), chosen, change)
+        opened = open_home(home, create=True)
+        before = label_rows(opened, set(chosen))
+        change_labels(opened, chosen, change)
     rows = label_rows(opened, None if chosen is None else set(chosen))
     emit_rows([_shown(row, table) for row in rows], _TAG_COLUMNS, table.format)
     if change:
-        say(f"{counted(len(rows), 'run')} changed")
+        changed = sum(old != new for old, new in zip(before, rows, strict=True))
+        say(f"{counted(changed, 'run')} changed")
 
 
 def _moved(home: Path, to: JobState, runs: list[str] | None, *, everything: bool) -> list[JobRow]:

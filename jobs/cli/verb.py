@@ -86,7 +86,8 @@ def _chosen_format(context: typer.Context, format: Format) -> Format:  # noqa: A
     if not (asked or shared.format or implied) and ending not in ("", "txt"):
         known = ", ".join(f".{each}" for each in get_args(Format) if each != "table")
         raise typer.BadParameter(
-            f"{output} has an ending of no format; known: {known} and .txt. --format names one."
+            f"{output} has an ending of no format; known: {known} and .txt. --format names one.",
+            param_hint="'--output'",
         )
     return asked or shared.format or implied or format
 

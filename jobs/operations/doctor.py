@@ -137,7 +137,7 @@ def _torch(_home: Path) -> Iterator[Finding]:
     from survey.cores import local_cores
 
     versions = f"torch {version('torch')}, torchvision {version('torchvision')}"
-    yield Finding("torch", "ok", f"{versions}, {local_cores()} CPU cores")
+    yield Finding("torch", "ok", f"{versions}, {counted(local_cores(), 'CPU core')}")
     gpus = torch.cuda.device_count()
     if gpus:
         names = ", ".join(torch.cuda.get_device_name(number) for number in range(gpus))
