@@ -41,7 +41,8 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
     Raises
     ------
     CheckpointError
-        If the file is not here, cannot be read safely or does not fit the architecture exactly.
+        If the file is not here, cannot be read safely or does not fit the architecture exactly; or
+        if a network whose weights are to be random has the same ones under another seed.
     """
     published = checkpoint.published
     # First: what is no file is refused here.
@@ -49,6 +50,8 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
     fit = fit_for(architecture, checkpoint)
     model = build_seeded(_building(architecture, checkpoint, fit.classes), checkpoint.seed or 0)
     sha256 = sha256 or state_sha256(model)
+    if checkpoint.kind == "init" and architecture.brings_weights:
+        _check_seeded(architecture, model, checkpoint.seed or 0)
     if checkpoint.path is None:
         return LoadedModel(model.eval(), (), sha256, fit.classes)
     from catalog.weights.fitting import without_classifier
@@ -65,6 +68,24 @@ def load_model(architecture: Architecture, checkpoint: Checkpoint) -> LoadedMode
         anew = f"to get {checkpoint.reference} anew, remove {checkpoint.path} and run survey fetch"
         raise CheckpointError(problem.message, hint=f"{problem.hint}; {anew}") from problem
     return LoadedModel(model.eval(), dropped, sha256, fit.classes)
+
+
+def _check_seeded(architecture: Architecture, model: nn.Module, seed: int) -> None:
+    """Refuse parameters that are the same under another seed: they are not random."""
+    import torch
+    from torch.nn.parameter import is_lazy
+
+    parameters = list(model.parameters())
+    if not parameters or any(map(is_lazy, parameters)):
+        return
+    others = build_seeded(architecture.build, seed ^ 1).parameters()
+    if all(map(torch.equal, parameters, others)):
+        raise CheckpointError(
+            f"{architecture.full_name} has the same weights under init:{seed} and init:{seed ^ 1},"
+            " must draw them from torch's random numbers",
+            hint="name the checkpoint built for the weights that it brings, or a function that"
+            " loads none",
+        )
 
 
 def _building(

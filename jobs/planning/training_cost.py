@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from pathlib import Path
 
-from catalog.checkpoint_references import resolve
-from catalog.model_loading import load_model
+from catalog.checkpoint_references import build_seeded
 from catalog.models import find
 from jobs.planning.linearisation import LinearisationJob
 from survey import LabelledImages, LinearisationSettings
@@ -38,7 +36,7 @@ def _seconds_a_step(name: str, shape: tuple[int, ...], size: int) -> float:
     from survey.linearising.training import Training
 
     (architecture,) = find(name)
-    model = load_model(architecture, resolve("init:0", architecture, Path())).model
+    model = build_seeded(architecture.build, 0).eval()
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(size * (STEPS + 1), *shape, generator=generator)
     labels = torch.zeros(len(images), dtype=torch.long)

@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision.models import DenseNet, VisionTransformer
 
-from catalog.checkpoint_references import Checkpoint, resolve
+from catalog.checkpoint_references import LARGEST_SEED, Checkpoint, resolve
 from catalog.datasets import open_dataset
 from catalog.datasets.label_map import label_map
 from catalog.files import file_sha256
@@ -175,6 +175,48 @@ def test_the_seed_is_torchs_own(tmp_path: Path) -> None:
         torch.manual_seed(11)
         expected = _network()
     _assert_holds(loaded.model, expected.state_dict())
+
+
+def _of_a_file() -> nn.Module:
+    network = _network()
+    for parameter in network.parameters():
+        nn.init.normal_(parameter, generator=torch.Generator().manual_seed(7))
+    return network
+
+
+def _lazy() -> nn.Module:
+    return nn.Sequential(nn.ReLU(), nn.LazyLinear(3))
+
+
+def test_weights_that_no_seed_changes_are_not_recorded_as_random(tmp_path: Path) -> None:
+    brings = _architecture(_of_a_file, brings_weights=True)
+    for seed in (0, 1, LARGEST_SEED):
+        with pytest.raises(CheckpointError, match=f"init:{seed} ") as caught:
+            load_model(brings, resolve(f"init:{seed}", brings, tmp_path))
+        assert caught.value.hint
+    _assert_holds(
+        load_model(brings, resolve("built", brings, tmp_path)).model, _of_a_file().state_dict()
+    )
+    # A seed changes these, or there is nothing that it could change yet.
+    for build in (_network, nn.ReLU, _lazy):
+        network = Architecture(
+            "test", "random", "Test", 5, TINY.transform, brings_weights=True, build=build
+        )
+        assert load_model(network, resolve("init:0", network, tmp_path)).sha256
+
+
+def test_only_a_network_that_may_bring_its_weights_is_built_twice(tmp_path: Path) -> None:
+    built: list[nn.Module] = []
+
+    def build() -> nn.Module:
+        built.append(_network())
+        return built[-1]
+
+    for brings_weights, times in ((False, 1), (True, 2)):
+        built.clear()
+        architecture = _architecture(build, brings_weights=brings_weights)
+        loaded = load_model(architecture, resolve("init:5", architecture, tmp_path))
+        assert (len(built), loaded.model) == (times, built[0])
 
 
 # Files that fit.

@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from torch import nn
 
 from catalog.home import Home
 from catalog.linearisations import read_result, state_path, write_result
+from catalog.models.memory import held
 from catalog.open_home import open_home
 from catalog.training_checkpoints import load_training
 from jobs.linearisation import (
@@ -27,6 +29,7 @@ from jobs.linearisation import (
 )
 from jobs.planning.holdings import Holdings
 from jobs.planning.linearisation import LinearisationJob, LinearisationSweep, _share_images
+from jobs.planning.training_cost import _seconds_a_step
 from jobs.runners.base import TaskSource
 from jobs.runners.events import Event, Failed, Lost, Returned, Started, Trained
 from jobs.runners.local import LocalRunner
@@ -255,6 +258,12 @@ def test_networks_without_weights_of_their_own_are_planned(home: Home) -> None:
         ("early", "todo"),
     ]
     assert all(row["seconds"] > 0 for row in rows)
+
+
+def test_the_time_of_a_training_is_a_network_s_whatever_weights_it_brings() -> None:
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 2))
+    with held(network, size=8, classes=2) as name:
+        assert _seconds_a_step(name, (3, 8, 8), 2) > 0
 
 
 def test_the_key_holds_the_code_and_no_sign_of_zero(home: Home) -> None:
