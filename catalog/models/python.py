@@ -1,5 +1,7 @@
 """Networks from the user's code: ``python:MODULE:FUNCTION`` names a function that returns one.
 
+It is measured in float32, whatever type the function returns it in.
+
 Arguments may follow: ``python:MODULE:FUNCTION?width=64`` (``catalog.models.arguments``). To look
 such a model up runs the user's code, where there is consent to that:
 see ``catalog.models.consent``.
@@ -228,4 +230,4 @@ def _build(name: str, arguments: Mapping[str, Argument], code: UserCode | None) 
         raise CatalogError(
             f"python:{name} returned a {type(model).__name__}, must return a torch.nn.Module"
         )
-    return model.eval()
+    return model.float().eval()

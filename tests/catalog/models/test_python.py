@@ -18,7 +18,7 @@ from catalog.models.base import InputTransform
 from catalog.models.consent import trust
 from catalog.models.cost_table import cost_of
 from catalog.models.selection import select
-from survey import extensions
+from survey import MeasureSettings, extensions, measure
 from survey.errors import CatalogError, UnknownName
 from survey.extensions import GROUPS
 
@@ -38,6 +38,9 @@ plain.survey = {"size": 8, "mean": [0.5, 0.5, 0.5], "classes": 4, "family": "Min
 
 def number():
     return 3
+
+def typed(name: str):
+    return plain().to(getattr(torch, name))
 
 def failing():
     raise RuntimeError("no weights here")
@@ -101,6 +104,17 @@ def test_a_function_gives_network_and_weights() -> None:
     assert first.sha256 == second.sha256 == checkpoint.sha256()
     assert not first.model.training
     assert torch.equal(first.model[0].weight, second.model[0].weight)  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", ["float64", "bfloat16", "float16"])
+def test_a_network_of_another_type_is_measured_in_float32(name: str) -> None:
+    (architecture,) = find(f"python:own_nets:typed?name={name}")
+    model = load_model(architecture, resolve(None, architecture, Path())).model
+    assert {each.dtype for each in model.parameters()} == {torch.float32}
+    weight = model[0].weight  # type: ignore[index]
+    assert name == "float64" or torch.equal(weight, weight.to(getattr(torch, name)).float())
+    (row,) = measure(model, [torch.randn(40, 3, 8, 8)], MeasureSettings(images_per_score=40))
+    assert row.affinity is not None
 
 
 def test_its_identity_is_its_structure_and_weights(tmp_path: Path) -> None:
