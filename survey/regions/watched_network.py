@@ -93,7 +93,8 @@ class WatchedNetwork:
             If the network returns no finite number for each input.
         """
         self._path[:] = [("", False)]
-        points = points.to(self.device, self.dtype)
+        # A network may change its input in place.
+        points = points.to(self.device, self.dtype, copy=True)
         watch = contextlib.nullcontext() if visit is None else _Watch(self, len(points), visit)
         setattr(points, _KIND, _AFFINE)
         with self._undisturbed(), watch:

@@ -11,7 +11,7 @@ import torchvision
 from torch import nn
 from torch.nn import functional
 
-from survey import InputError, NotPiecewiseLinear, linear_regions
+from survey import InputError, NotPiecewiseLinear, hamming_density, linear_regions
 from survey.errors import CaptureError, SurveyError
 from survey.regions import crossings as tracing
 from survey.regions.crossings import Crossings
@@ -150,6 +150,22 @@ def test_the_network_and_the_random_numbers_stay_as_they_are() -> None:
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     assert all(module.training and not module._forward_hooks for module in net.modules())
     assert torch.get_default_dtype() is torch.float32
+
+
+def test_a_network_that_changes_its_input_in_place_is_traced() -> None:
+    layers = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
+    ends = segment(4, 0)
+    kept = [end.clone() for end in ends]
+    in_place = Computed(lambda self, x: self.layers(x.sub_(0.5).div_(0.2)), layers=layers)
+    plain = Computed(lambda self, x: self.layers(x.sub(0.5).div(0.2)), layers=layers)
+    for network in (in_place.double(), in_place.float()):
+        traced, wanted = (linear_regions(each, *ends) for each in (network, plain))
+        assert traced.regions == wanted.regions > 1
+        assert torch.equal(traced.knots, wanted.knots)
+        flips = (hamming_density(each, *ends, segments=16).flips for each in (network, plain))
+        assert len(set(flips)) == 1
+        ends = tuple(end.double() for end in ends)
+    assert all(map(torch.equal, map(torch.Tensor.float, ends), kept))
 
 
 def test_casts_are_left_out() -> None:
