@@ -86,7 +86,7 @@ def follow(function: TensorFunction, args: Sequence[Any], kwargs: dict[str, Any]
     inputs = tensors_read(function, args, kwargs)
     known = [(t, layout) for t in inputs if (layout := layout_of(t)) is not None]
     moving = [(t, layout) for t, layout in known if layout != CONSTANT]
-    if function in _BLANKS or (not moving and len(known) == len(inputs)):
+    if function in BLANKS or (not moving and len(known) == len(inputs)):
         for result in results:
             mark(result, CONSTANT)
     elif function in RECURRENT:
@@ -227,7 +227,7 @@ def _written(target: torch.Tensor, index: Any, value: Any) -> None:
 #: Calls whose result may share the memory of data from outside of torch.
 FROM_DATA = named("tensor", "as_tensor", "asarray", "from_numpy", "frombuffer")
 #: Calls that take only the shape and type of the tensor they are given.
-_BLANKS = named(
+BLANKS = named(
     "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "zeros_like", "ones_like",
     "empty_like", "full_like", "rand_like", "randn_like",
 )  # fmt: skip

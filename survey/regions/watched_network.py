@@ -16,9 +16,9 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from survey.capture.activations import activation_called, activation_of, site_name
-from survey.capture.arguments import called, tensors_in, tensors_read
+from survey.capture.arguments import called, first_tensor, tensors_in, tensors_read
 from survey.capture.elementwise import ELEMENTWISE
-from survey.capture.layout import MARK
+from survey.capture.layout import BLANKS, MARK
 from survey.capture.unsupported import refuse_hidden, uncompiled
 from survey.copying import copied
 from survey.device import random_numbers_kept
@@ -206,7 +206,8 @@ class _Watch(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        read = tensors_read(function, args, kwargs)
+        given = first_tensor(args, kwargs, "input") if function in BLANKS else None
+        read = [each for each in tensors_read(function, args, kwargs) if each is not given]
         inputs = [(each, kind) for each in read if (kind := _kind(each))]
         affine = [tensor for tensor, kind in inputs if kind == _AFFINE]
         reason = self._seen(function, args, kwargs, affine) if affine else None

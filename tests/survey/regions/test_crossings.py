@@ -168,6 +168,32 @@ def test_a_network_that_changes_its_input_in_place_is_traced() -> None:
     assert all(map(torch.equal, map(torch.Tensor.float, ends), kept))
 
 
+@pytest.mark.parametrize(
+    "blank",
+    [
+        torch.zeros_like,
+        lambda x: torch.ones_like(input=x),
+        lambda x: torch.full_like(x, 2.0),
+        lambda x: x.new_zeros(x.shape),
+        lambda x: x.new_ones(x.shape),
+        lambda x: x.new_full(x.shape, 3.0),
+        lambda x: x.new_tensor([1.0, 0.0, 2.0, 0.0]),
+    ],
+)
+def test_a_tensor_that_takes_a_shape_or_a_type_alone_is_constant(blank: Any) -> None:
+    head, ends = nn.Linear(8, 2), segment(4, 0)
+
+    def joined(network: Any, x: torch.Tensor, constant: torch.Tensor) -> torch.Tensor:
+        return network.head(torch.cat([functional.relu(x), constant.expand_as(x) * x], 1))
+
+    constant = blank(torch.ones(2, 4, dtype=torch.float64))[:1]
+    made = Computed(lambda self, x: joined(self, x, blank(x)), head=head)
+    given = Computed(lambda self, x: joined(self, x, constant), head=head)
+    traced, wanted = (linear_regions(each, *ends) for each in (made, given))
+    assert torch.equal(traced.knots, wanted.knots)
+    assert traced.regions > 1
+
+
 def test_casts_are_left_out() -> None:
     net = Computed(lambda self, x: self.l(functional.relu(x.float() / 3).half().float()))
     net.l = nn.Linear(4, 3)
@@ -202,6 +228,10 @@ def test_an_empty_segment_is_one_region() -> None:
         (lambda _, x: functional.relu(x - x.mean(0, keepdim=True)), "depend on the other inputs"),
         (lambda _, x: x + 1.0 * (x > 0), "differ from affine"),
         (lambda _, x: x + torch.randn(x.shape), "differ from affine"),
+        (lambda _, x: x + torch.randn_like(x), "differ from affine"),
+        (lambda _, x: functional.relu(x + torch.rand_like(x)), "random numbers"),
+        (lambda _, x: x + torch.full_like(x, x.sum().sin()), ":sin#1"),
+        (lambda _, x: x + x.new_full((4,), x.sum()), ":new_full#1"),
     ],
 )
 def test_what_is_not_piecewise_linear_is_refused(compute: Any, named: str) -> None:
