@@ -59,6 +59,8 @@ def show_sites(name: str) -> pa.Table:
         As ``one_model`` does.
     CaptureError
         If the network hides its activations.
+    CatalogError
+        If it cannot be built, or fails on images of its own shape.
     """
     calls = followed(one_model(name)[0].architecture, _calls)
     rows = [
@@ -100,12 +102,15 @@ def followed(
     ------
     CaptureError
         If the network hides its activations.
+    CatalogError
+        If it cannot be built, or fails on images of its own shape.
     """
     import torch
 
     from catalog.checkpoint_references import build_seeded
+    from catalog.models.base import failing
     from survey.capture.forward import Capture
-    from survey.errors import CaptureError
+    from survey.errors import CaptureError, SurveyError
 
     images = torch.empty(IMAGES, *architecture.transform.shape, device="meta")
     try:
@@ -115,9 +120,14 @@ def followed(
             return look(Capture(model, pooling), images)
     except CaptureError:
         raise
-    except (RuntimeError, NotImplementedError, TypeError, ValueError):
+    except Exception:  # noqa: BLE001 - a network is code, and may raise anything
         # Some networks compute with their values.
         model = build_seeded(architecture.build, 0).eval()
-        generator = torch.Generator().manual_seed(0)
+        images = torch.randn(images.shape, generator=torch.Generator().manual_seed(0))
+    try:
         with torch.inference_mode():
-            return look(Capture(model, pooling), torch.randn(images.shape, generator=generator))
+            return look(Capture(model, pooling), images)
+    except SurveyError:
+        raise
+    except Exception as problem:
+        raise failing(architecture, problem) from problem

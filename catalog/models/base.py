@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from survey.errors import UnknownName
+from survey.errors import CatalogError, UnknownName
 
 if TYPE_CHECKING:
     from torch import nn
@@ -195,6 +195,17 @@ class Architecture:
     def full_name(self) -> str:
         """Source and name, such as ``torchvision:resnet50``."""
         return f"{self.source}:{self.name}"
+
+
+def failing(architecture: Architecture, problem: Exception) -> CatalogError:
+    """Return the error that a network fails on images of its own shape."""
+    return CatalogError(
+        f"{architecture.full_name} fails on images of"
+        f" {' x '.join(map(str, architecture.transform.shape))}:"
+        f" {type(problem).__name__}: {problem}",
+        hint="mend the network, or the input that it declares: its size, and one mean and std if it"
+        " takes grey images",
+    )
 
 
 class ModelSource(Protocol):

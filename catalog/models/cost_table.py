@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog.models.tables import read_table
-from survey.errors import CatalogError
 
 if TYPE_CHECKING:
     from catalog.models.base import Architecture
@@ -60,6 +59,7 @@ def cost_of(architecture: Architecture) -> CountedCost:
         return known
     import torch
 
+    from catalog.models.base import failing
     from catalog.models.counting import model_cost, weighted_depth
 
     shape = architecture.transform.shape
@@ -69,12 +69,7 @@ def cost_of(architecture: Architecture) -> CountedCost:
         cost = model_cost(model, shape)
         depth = weighted_depth(model, torch.zeros(1, *shape))
     except Exception as problem:
-        raise CatalogError(
-            f"{architecture.full_name} fails on an image of {' x '.join(map(str, shape))}:"
-            f" {type(problem).__name__}: {problem}",
-            hint="mend the network, or the input that it declares: its size, and one mean and std"
-            " if it takes grey images",
-        ) from problem
+        raise failing(architecture, problem) from problem
     *_, size = shape
     return CountedCost(size, cost.parameters, cost.gflops, depth, "this machine")
 

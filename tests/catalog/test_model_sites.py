@@ -12,7 +12,7 @@ from catalog.model_sites import show_sites
 from catalog.models import find
 from catalog.models.consent import trust
 from survey.capture.forward import Capture
-from survey.errors import SettingsError, UnknownName, UntrustedCode
+from survey.errors import CatalogError, SettingsError, UnknownName, UntrustedCode
 
 
 def test_the_sites_listed_are_those_that_a_pass_measures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,6 +48,28 @@ class Deciding(nn.Module):
         show_sites("python:deciding:Deciding")
     trust("python:deciding:Deciding")
     assert show_sites("python:deciding:Deciding").column("function").to_pylist() == ["relu"]
+
+
+@pytest.mark.parametrize("raised", ["RuntimeError", "AssertionError", "KeyError"])
+def test_a_network_that_fails_is_named_with_its_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: str
+) -> None:
+    name = f"fails_{raised.lower()}"
+    (tmp_path / f"{name}.py").write_text(
+        f"""from torch import nn
+
+class Failing(nn.Module):
+    def forward(self, x):
+        raise {raised}("wants 7 features")
+
+Failing.survey = {{"size": 12}}
+"""
+    )
+    monkeypatch.chdir(tmp_path)
+    trust(f"python:{name}:Failing")
+    with pytest.raises(CatalogError, match=rf"3 x 12 x 12: {raised}: .*wants 7") as caught:
+        show_sites(f"python:{name}:Failing")
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize(
