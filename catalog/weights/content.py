@@ -24,7 +24,8 @@ WRAPPERS = (
     "module",
 )
 
-_WRAPPED_AT_MOST = 8
+#: Dicts that are looked through for the weights.
+_WRAPPED_AT_MOST = 16
 
 #: Entries of a dict, and values of each, that are looked at for a message.
 _LOOKED_AT = 100
@@ -169,17 +170,23 @@ def _entries(value: object) -> dict[object, object] | None:
 
 
 def _unwrapped(payload: object) -> object:
-    """Return the innermost dict that a chain of known wrapper keys leads to."""
+    """Return the first innermost dict that known wrapper keys lead to, with tensors if any has."""
+    waiting, innermost = [payload], []
     for _ in range(_WRAPPED_AT_MOST):
-        entries = _entries(payload)
-        if entries is None:
+        if not waiting:
             break
-        inner = [entries.get(key) for key in WRAPPERS]
-        inner = [value for value in inner if _entries(value)]
-        if not inner:
-            return payload
-        payload = inner[0]
-    return {}
+        held = waiting.pop()
+        if (entries := _entries(held)) is None:
+            continue
+        inner = [value for key in WRAPPERS if _entries(value := entries.get(key))]
+        waiting += reversed(inner)
+        if inner:
+            continue
+        if any(isinstance(each, torch.Tensor) for each in entries.values()):
+            return held
+        # Such as the settings of a network.
+        innermost.append(held)
+    return innermost[0] if innermost else {}
 
 
 def _holding_tensors(payload: object) -> list[str]:

@@ -230,6 +230,9 @@ def test_only_a_network_that_may_bring_its_weights_is_built_twice(tmp_path: Path
         lambda state: {"state_dict": state, "best_prec1": 91.7, "epoch": 3},
         lambda state: {"epoch": 1, "model": {"state_dict": state}, "optimizer": {"lr": 0.1}},
         lambda state: {"model_state_dict": state},
+        # Settings under the names of weights.
+        lambda state: {"model": {"name": "tiny", "net": {"depth": 3}}, "weights": state},
+        lambda state: {"model": {"depth": 3}, "net": {"model": {"x": 1}, "module": state}},
         lambda state: {"net": state, "acc": torch.tensor(3.0)},
         lambda state: {f"module.{key}": tensor for key, tensor in state.items()},
         lambda state: {f"module._orig_mod.model.{key}": tensor for key, tensor in state.items()},
