@@ -117,7 +117,7 @@ def differences(model: nn.Module, content: Content, rules: KeyRules | None = Non
 def _fit(model: nn.Module, keyed: KeyedWeights, path: Path, architecture: str) -> None:
     """Copy weights into a network that has just these keys."""
     if how := _differences(model, keyed, path, _usable):
-        raise _misfit(path, architecture, keyed, how)
+        raise _misfit(path, architecture, keyed, how, model.state_dict())
 
 
 def _differences(
@@ -259,14 +259,25 @@ def _copy(
     return missing, list(result.unexpected_keys)
 
 
-def _misfit(path: Path, architecture: str, keyed: KeyedWeights, how: str) -> CheckpointError:
+def _misfit(
+    path: Path,
+    architecture: str,
+    keyed: KeyedWeights,
+    how: str,
+    reference: Mapping[str, torch.Tensor],
+) -> CheckpointError:
     """Return the error that says how weights differ, and what the file would fit."""
     other = lookalike(architecture, {key: tensor.shape for key, tensor in keyed.tensors.items()})
-    advice = f", {other}: name that one" if other else ": check the name, depth and classes"
-    return CheckpointError(
-        f"{path} does not fit {architecture}: {how}",
-        hint=f"the file fits a different architecture{advice}",
-    )
+    if other:
+        hint = f"the file fits a different architecture, {other}: name that one"
+    elif len(network_prefixes(keyed.file_keys, reference)) > 1:
+        hint = "name one of the file's networks, or check the name, depth and classes"
+    else:
+        hint = (
+            "the file may be incomplete, or of a different architecture: check the name, depth and"
+            " classes"
+        )
+    return CheckpointError(f"{path} does not fit {architecture}: {how}", hint=hint)
 
 
 def _shape(tensor: torch.Tensor) -> str:

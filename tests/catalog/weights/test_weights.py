@@ -807,6 +807,21 @@ def test_a_misfit_names_the_architecture_that_fits(tmp_path: Path, asked: str, g
     assert given in str(caught.value.hint)
 
 
+def test_a_misfit_without_another_architecture_claims_none(tmp_path: Path) -> None:
+    state = _network().state_dict()
+    files = {
+        "two": {f"{name}.{key}": t for name in "ab" for key, t in state.items()},
+        "short": {key: t for key, t in state.items() if key != "fc.bias"},
+        "wide": {**state, "fc.bias": torch.ones(9)},
+    }
+    for name, saved in files.items():
+        with pytest.raises(CheckpointError, match="does not fit") as caught:
+            load_weights(_network(), _saved(tmp_path / name, saved), "test:net")
+        hint = str(caught.value.hint)
+        assert "fits a different architecture" not in hint
+        assert ("networks" in hint) == ("networks" in caught.value.message) == (name == "two")
+
+
 # Classifiers.
 
 
