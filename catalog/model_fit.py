@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: A network whose shapes show in its first forward pass, or that is built in other ways alone.
 _UNKNOWN = (RuntimeError, NotImplementedError, TypeError, ValueError, CatalogError)
 #: Changes with what fits: verdicts with another are from before.
-_FITTING = " parts, settings and any classifier"
+_FITTING = " the top, parts, settings and any classifier"
 
 #: Where the networks of a source are defined, beside a user's code.
 _PACKAGES = {"torchvision": "torchvision", "timm": "timm", "small": "model-zoo-survey"}

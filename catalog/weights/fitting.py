@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 
 import torch
 from torch import nn
@@ -38,7 +40,8 @@ def fit_of(content: Content, architecture: Architecture, build: Build, part: str
     """Return how a user's file goes into a network.
 
     The classifier may be another one, or missing. Beside the weights, which must be whole below one
-    prefix, there may be other things: losses, means of the training, heads of self-supervision.
+    prefix, there may be other things: losses, means of the training, heads of self-supervision. Of
+    several networks the one at the top, below no prefix, is meant where no part is.
 
     Parameters
     ----------
@@ -69,10 +72,12 @@ def fit_of(content: Content, architecture: Architecture, build: Build, part: str
     # The classifier is what changes with the number of outputs.
     after = build(own.classes + 1).state_dict() if architecture.build_with else before
     head = {key: t for key, t in after.items() if key not in before or before[key].shape != t.shape}
-    # Which of several networks is meant the user says.
+    # Which of several networks is meant the user says, but for one that has no name: at the top.
     prefixes = dict.fromkeys((prefix, *inside)) if len(inside) == 1 else (prefix,)
-    forms = [form for each in prefixes for form in _forms(keys, own.rules, each, head)]
-    for rules in sorted(forms, key=lambda form: bool(form.drop)):
+    others = [each for each in inside if each] if part is None and "" in inside else []
+    plain = replace(own.rules, drop=tuple(f"{glob.escape(each)}*" for each in others))
+    forms = [form for each in prefixes for form in _forms(keys, plain, each, head)]
+    for rules in sorted(forms, key=lambda form: len(form.drop)):
         classes = _classes(content, rules, after, head) if head else own.classes
         if classes is not None and differences(build(classes), content, rules) is None:
             return Fit(classes, rules)
@@ -97,7 +102,7 @@ def _forms(
         matrices = [key for key, tensor in below.items() if tensor.ndim == 2]
         if len(layers) == len(matrices) == 1:
             yield replace(rules, moved=(f"{layers.pop()}.", f"{module}."))
-    yield replace(rules, drop=tuple(f"{module}.*" for module in modules))
+    yield replace(rules, drop=(*rules.drop, *(f"{module}.*" for module in modules)))
 
 
 def _classes(
@@ -109,7 +114,7 @@ def _classes(
     """Return the outputs of a file's classifier, 0 without one; None where more is missing."""
     tensors = best_form(content, (replace(rules, drop=()),), network).tensors
     # A classifier that is damaged is no head of another kind.
-    damaged = rules.drop and not head.keys().isdisjoint(tensors)
+    damaged = any(fnmatchcase(k, drop) for k in head.keys() & tensors for drop in rules.drop)
     if damaged or not head.keys() >= set(missing_keys(network, tensors)):
         return None
     sizes = {tensors[key].shape[:1].numel() for key in head if key in tensors}

@@ -193,8 +193,11 @@ def test_what_could_be_another_network_or_part_is_refused(tmp_path: Path) -> Non
         # The deeper network has every key of the other one, in the same shapes.
         "deeper": {**_below("model.", dict(more)), "criterion.weight": torch.ones(4)},
         "two": {**_below("encoder_q.", BODY), **_below("encoder_k.", OTHER)},
-        # One at the top, and one that lacks a key or has another in its place.
-        "mean teacher": {**WHOLE, **_below("ema.", OTHER)},
+        # One that lacks a key or has another in its place.
+        "damaged at the top": {
+            **{k: v for k, v in WHOLE.items() if k != "bn1.running_var"},
+            **_below("ema.", WHOLE),
+        },
         "damaged": {
             **{f"module.{k}": v for k, v in WHOLE.items() if k != "bn1.running_var"},
             **_below("ema.", WHOLE),
@@ -210,10 +213,33 @@ def test_what_could_be_another_network_or_part_is_refused(tmp_path: Path) -> Non
         assert misfit(architecture, tmp_path / name) is not None
         with pytest.raises(CheckpointError) as caught:
             load_model(architecture, resolve(f"file:{name}", architecture, tmp_path))
-        named = {"two": "#encoder_q", "dino": "#student", "mean teacher": "#ema"}.get(name, "")
+        places = {"two": "#encoder_q", "dino": "#student", "damaged at the top": "#ema"}
+        named = places.get(name, "")
         assert named in caught.value.message
     for part in ("encoder", "encoder_q.conv1", "encoder_q.", "weight"):
         assert misfit(architecture, tmp_path / "two", part=part) is not None
+
+
+@pytest.mark.parametrize("classes", [1000, 7, 0])
+@pytest.mark.parametrize("prefix", ["ema.", "teacher.module.", "ema[0]."])
+def test_of_two_networks_the_one_at_the_top_needs_no_name(
+    tmp_path: Path, prefix: str, classes: int
+) -> None:
+    (architecture,) = find("torchvision:resnet18")
+    network = dict(build_for(architecture, classes).state_dict())
+    below = _below(prefix, {key: tensor + 1 for key, tensor in network.items()})
+    torch.save({"state_dict": {**below, **network}}, tmp_path / "two.pth")
+    loaded = _loaded("torchvision:resnet18", tmp_path / "two.pth")
+    assert (loaded.classes, set(loaded.dropped_keys)) == (classes, set(below))
+    state = loaded.model.state_dict()
+    assert state.keys() == network.keys()
+    assert all(torch.equal(state[key], value) for key, value in network.items())
+    if "[" in prefix:
+        # In a reference they are a glob's.
+        return
+    part = resolve(f"file:two.pth#{prefix.removesuffix('.')}", architecture, tmp_path)
+    state = load_model(architecture, part).model.state_dict()
+    assert all(torch.equal(state[key], value + 1) for key, value in network.items())
 
 
 def test_a_part_with_two_networks_below_names_one_of_them(tmp_path: Path) -> None:
