@@ -34,11 +34,17 @@ class Family(Enum):
     OTHER = "other"
 
 
+#: Calls that leave values out at random in training, and return them all in eval mode.
+DROPOUTS = (
+    "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout",
+    "feature_alpha_dropout",
+)  # fmt: skip
+
 _NAMES: dict[Family, str] = {
     Family.SUM: (
-        "add subtract sub rsub neg negative positive contiguous clone detach dropout dropout1d "
-        "dropout2d dropout3d alpha_dropout float half bfloat16 double to type type_as logical_not "
-        "bitwise_not logical_and logical_or bitwise_and bitwise_or __add__ __radd__ __iadd__ "
+        f"{' '.join(DROPOUTS)} add subtract sub rsub neg negative positive contiguous clone detach "
+        "float half bfloat16 double to type type_as logical_not bitwise_not logical_and logical_or "
+        "bitwise_and bitwise_or __add__ __radd__ __iadd__ "
         "__sub__ __rsub__ __isub__ __neg__ __pos__ __invert__ __and__ __or__ __rand__ __ror__"
     ),
     Family.PRODUCT: "mul multiply __mul__ __rmul__ __imul__",

@@ -14,7 +14,7 @@ import torch
 
 from survey.capture.arguments import argument, tensors_in
 from survey.capture.axis_origins import PERMUTATIONS, named
-from survey.capture.elementwise import ELEMENTWISE, Family
+from survey.capture.elementwise import DROPOUTS, ELEMENTWISE, Family
 from survey.capture.expressions import SWAPPED
 from survey.capture.layout import RESHAPES
 
@@ -76,7 +76,7 @@ _PRODUCTS = named(
 #: Calls that add a product: their first argument is an addend.
 _ADDED_PRODUCTS = named("addmm", "baddbmm", "addbmm", "addmv", "addr")
 
-_DROPOUTS = named("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout")
+_DROPOUTS = named(*DROPOUTS)
 _NORMS = {
     **dict.fromkeys(named("batch_norm"), ("training", False)),
     **dict.fromkeys(named("instance_norm"), ("use_input_stats", True)),

@@ -190,7 +190,7 @@ def _copied(call: PathCall) -> list[Paths]:
 #: Calls that put the values of one tensor elsewhere, or drop some.
 _KEEPING = RESHAPES | PERMUTATIONS | named(
     "expand", "expand_as", "broadcast_to", "__getitem__", "select", "narrow", "unbind", "chunk",
-    "split", "split_with_sizes", "tensor_split", "feature_dropout", "feature_alpha_dropout",
+    "split", "split_with_sizes", "tensor_split",
 )  # fmt: skip
 
 
@@ -203,8 +203,7 @@ RULES: dict[Callable[..., Any], Rule] = CONTRACTIONS | _table(
     {
         _normalised: named(
             "batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm", "normalize",
-            "local_response_norm", "softmax", "log_softmax", "softmin", "feature_dropout",
-            "feature_alpha_dropout",
+            "local_response_norm", "softmax", "log_softmax", "softmin",
         ),
         _reshaped: RESHAPES,
         _expanded: named("expand", "expand_as", "broadcast_to"),

@@ -93,6 +93,18 @@ def test_a_network_of_another_type_has_the_same(dtype: torch.dtype) -> None:
     assert {score.value for score in scores.values()} == {2}
 
 
+@pytest.mark.parametrize("layer", [nn.Dropout(), nn.AlphaDropout(), nn.FeatureAlphaDropout()])
+def test_a_dropout_is_no_end_of_a_sum(layer: nn.Module) -> None:
+    def sums(net: Any, x: torch.Tensor) -> Any:
+        return x + net.drop(x + net.inner(x))
+
+    alone, dropped = (
+        both(Computed(sums, inner=perceptron(2), drop=each), vectors())
+        for each in (nn.Identity(), layer)
+    )
+    assert dropped == alone
+
+
 def test_a_network_that_returns_its_input_has_none() -> None:
     assert both(nn.Identity(), vectors()) == (0, 0)
 

@@ -12,6 +12,8 @@ from torch import nn
 from torch.nn import functional
 
 from survey import InputError, NotPiecewiseLinear, hamming_density, linear_regions
+from survey.capture.axis_origins import named
+from survey.capture.elementwise import DROPOUTS
 from survey.errors import CaptureError, SurveyError
 from survey.regions import crossings as tracing
 from survey.regions.crossings import Crossings
@@ -192,6 +194,17 @@ def test_a_tensor_that_takes_a_shape_or_a_type_alone_is_constant(blank: Any) -> 
     traced, wanted = (linear_regions(each, *ends) for each in (made, given))
     assert torch.equal(traced.knots, wanted.knots)
     assert traced.regions > 1
+
+
+@pytest.mark.parametrize("name", DROPOUTS)
+def test_a_dropout_of_eval_mode_bends_nothing(name: str) -> None:
+    shape = {"dropout1d": (3, 4), "dropout3d": (3, 2, 2, 2)}.get(name, (3, 4, 4))
+    for function in named(name):
+        net = Computed(lambda _, x, drop=function: drop(functional.relu(x), 0.5, False))
+        assert linear_regions(net, *segment(shape, 0)).regions > 1
+        drawn = Computed(lambda _, x, drop=function: drop(functional.relu(x), 0.5, True))
+        with pytest.raises(NotPiecewiseLinear, match="draws random numbers"):
+            linear_regions(drawn, *segment(shape, 0))
 
 
 def test_casts_are_left_out() -> None:
