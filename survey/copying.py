@@ -8,6 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from survey.capture.arguments import tensors_in
+
 
 def copied(model: nn.Module, convert: Callable[[torch.Tensor], torch.Tensor]) -> nn.Module:
     """Return a copy of a network whose tensors are converted; none is copied as it is.
@@ -17,14 +19,15 @@ def copied(model: nn.Module, convert: Callable[[torch.Tensor], torch.Tensor]) ->
     model : torch.nn.Module
         Any network. What it shares, such as a tied weight, its copy shares too.
     convert : callable
-        Returns what stands in the copy for a parameter, a buffer or a plain tensor of a module.
+        Returns what stands in the copy for a parameter, a buffer or a plain tensor of a module,
+        which may be in lists, tuples and dicts.
     """
     memo: dict[int, object] = {}
     for module in model.modules():
-        for parameter in module.parameters(recurse=False):
-            made = convert(parameter.detach())
-            memo[id(parameter)] = nn.Parameter(made, requires_grad=parameter.requires_grad)
-        for held in (*module.buffers(recurse=False), *vars(module).values()):
-            if isinstance(held, torch.Tensor):
-                memo[id(held)] = convert(held.detach())
+        # Parameters and buffers are in dicts among the attributes.
+        for held in tensors_in(vars(module)):
+            made = convert(held.detach())
+            if isinstance(held, nn.Parameter):
+                made = nn.Parameter(made, requires_grad=held.requires_grad)
+            memo[id(held)] = made
     return copy.deepcopy(model, memo)

@@ -12,9 +12,11 @@ from torch import nn
 from torch.nn import functional
 
 from survey import InputError, NotPiecewiseLinear, hamming_density, linear_regions
+from survey.capture.arguments import tensors_in
 from survey.capture.axis_origins import named
 from survey.capture.elementwise import DROPOUTS
 from survey.errors import CaptureError, SurveyError
+from survey.network_measuring import without_values
 from survey.regions import crossings as tracing
 from survey.regions.crossings import Crossings
 from survey.regions.deviation import trapezoid_deviation
@@ -205,6 +207,27 @@ def test_a_dropout_of_eval_mode_bends_nothing(name: str) -> None:
         drawn = Computed(lambda _, x, drop=function: drop(functional.relu(x), 0.5, True))
         with pytest.raises(NotPiecewiseLinear, match="draws random numbers"):
             linear_regions(drawn, *segment(shape, 0))
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        lambda kernel: [kernel],
+        lambda kernel: {"kernels": (kernel, [torch.ones(2)])},
+        lambda kernel: (nn.Parameter(kernel),),
+    ],
+)
+def test_tensors_in_containers_of_a_module_are_copied_as_its_own(held: Any) -> None:
+    kernel = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    own = Computed(lambda self, x: functional.relu(x @ self.kernel.T))
+    own.register_buffer("kernel", kernel)
+    held_by = Computed(lambda self, x: functional.relu(x @ tensors_in(self.held)[0].T))
+    held_by.held = held(kernel)
+    traced, wanted = (linear_regions(net, *segment(4, 0)) for net in (held_by, own))
+    assert torch.equal(traced.knots, wanted.knots)
+    assert traced.regions > 1
+    assert {each.device.type for each in tensors_in(without_values(held_by).held)} == {"meta"}
+    assert torch.equal(tensors_in(held_by.held)[0], kernel)
 
 
 def test_casts_are_left_out() -> None:
