@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from survey.errors import SettingsError
-from survey.text import shortened
+from survey.text import number_in, shortened
 
 TagValue = bool | int | float | str
 
@@ -134,10 +133,8 @@ def parsed_value(text: str) -> TagValue:
         return text == "true"
     if len(text) > 1 and text[0] == text[-1] == '"':
         return text[1:-1]
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
-    return text
+    number = number_in(text)
+    return text if number is None else number
 
 
 def tags_text(tags: Tags) -> str:

@@ -7,10 +7,16 @@ as they are.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
+_NUMBER = re.compile(
+    r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?|nan)", re.IGNORECASE
+)
 
 #: Text that begins so is run by a spreadsheet, also where the sign is a wide one.
 _FORMULA_BEGINNINGS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -76,6 +82,16 @@ def first_lines(lines: Sequence[str], others: str) -> list[str]:
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message; of one without a message, its kind."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def number_in(text: str) -> int | float | None:
+    """Return the number that a user's text is, such as ``-3`` or ``1e-4``; None for other text.
+
+    Its digits are 0 to 9, without separators. It may be infinite, or ``nan``.
+    """
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def storable(text: str) -> str:

@@ -13,12 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote, unquote
 
 from survey.errors import CatalogError
+from survey.text import number_in
 
 #: A value that an argument may have.
 Argument = bool | int | float | str
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _TRUTH = {"true": True, "True": True, "false": False, "False": False}
 _QUOTED = re.compile(r'"[^"]*"')
 #: What text may hold as it is; the rest is written as in addresses, as %20.
@@ -88,9 +87,8 @@ def written_name(function: str, arguments: Mapping[str, Argument]) -> str:
 def _value(text: str) -> Argument:
     if text in _TRUTH:
         return _TRUTH[text]
-    if _WHOLE.fullmatch(text):
-        return int(text)
-    if _NUMBER.fullmatch(text) and math.isfinite(number := float(text)):
+    number = number_in(text)
+    if number is not None and (isinstance(number, int) or math.isfinite(number)):
         return number
     return unquote(text[1:-1] if _QUOTED.fullmatch(text) else text)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from catalog.models.arguments import parse_name
 from catalog.tags import RunLabels, checked_label, checked_tags, parsed_tag
 from survey.errors import SettingsError
 
@@ -22,6 +23,13 @@ from survey.errors import SettingsError
         ("optimiser=sgd", "optimiser", "sgd"),
         ("note = a=b c ", "note", "a=b c"),
         ('id="007"', "id", "007"),
+        ("n=+007", "n", 7),
+        ("n=.5E1", "n", 5.0),
+        # Python's own numbers take more.
+        ("date=2024_05", "date", "2024_05"),
+        ("v=1_0.5", "v", "1_0.5"),
+        ("n=١٢", "n", "١٢"),
+        ("n=1e٢", "n", "1e٢"),
         ('x="nan"', "x", "nan"),
     ],
 )
@@ -29,6 +37,10 @@ def test_a_tag_is_read_as_what_it_looks_like(text: str, name: str, value: Any) -
     parsed = parsed_tag(text)
     assert parsed == (name, value)
     assert type(parsed[1]) is type(value)
+    # So is an argument of a network, but for spaces.
+    if " " not in text:
+        _, arguments = parse_name(f"nets:make?x={text.partition('=')[2]}")
+        assert (arguments["x"], type(arguments["x"])) == (value, type(value))
 
 
 @pytest.mark.parametrize(
