@@ -26,7 +26,7 @@ from survey.capture.axis_origins import (
     origins_of,
 )
 from survey.capture.features import AXIS_LAST, AXIS_ONE, feature_axes
-from survey.capture.products import einsum_axes, product_axes
+from survey.capture.products import einsum_axes, factors_of, product_axes
 from survey.capture.recurrent import RECURRENT, recurrent_axes
 
 #: The layout of tensors that do not depend on the network's input.
@@ -148,9 +148,11 @@ def _mixed(
 ) -> Axes:
     """Return the layout after a call that sums over axes of several tensors."""
     if function in _PRODUCTS:
-        # An addend comes before the factors, an attention's mask after them.
-        tensors = [*tensors_in(args), *tensors_in(kwargs)]
-        first, second = tensors[:3:2] if function in _ATTENTIONS else tensors[-2:]
+        if function in _ATTENTIONS:
+            # A mask comes after the factors.
+            first, second = [*tensors_in(args), *tensors_in(kwargs)][:3:2]
+        else:
+            first, second = factors_of(args, kwargs)
         return product_axes(first, layout_of(first), second, layout_of(second), shape)
     if function in _EINSUMS:
         return einsum_axes(args[0], [layout_of(tensor) for tensor in tensors_in(args[1:])], shape)

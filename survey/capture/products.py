@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
+from typing import Any
 
 import torch
 
@@ -12,6 +13,16 @@ from survey.capture.axes import Axes, Axis, Part, PartRole, length, lost
 #: Of two factors' axes that are multiplied along each other, the first of these roles stays. They
 #: are the same axis, so that it is enough if one of the factors tells.
 _PRECEDENCE: tuple[PartRole, ...] = ("images", "channels", "lost", "positions")
+
+
+#: How torch calls the factors of products of matrices, addends before them, in their order.
+_NAMES = ("input", "mat1", "batch1", "other", "mat2", "batch2", "vec")
+
+
+def factors_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the two factors of a product of matrices, given by their places or their names."""
+    *_, first, second = (*args, *(kwargs[name] for name in _NAMES if name in kwargs))
+    return first, second
 
 
 def product_axes(

@@ -11,6 +11,7 @@ import torch
 from survey.capture.axes import Part
 from survey.capture.axis_origins import named
 from survey.capture.layout import layout_of
+from survey.capture.products import factors_of
 from survey.network_measures.paths.counts import Paths
 from survey.network_measures.paths.trace import PathCall, Trace, Unfollowed
 
@@ -70,7 +71,7 @@ def _convolved(call: PathCall) -> list[Paths]:
 
 def _multiplied(call: PathCall) -> list[Paths]:
     """Return the paths to a product of matrices: of one value with weights of any kind."""
-    factors = call.args[-2:] if len(call.args) > 1 else (call.args[0], call.kwargs["other"])
+    factors = factors_of(call.args, call.kwargs)
     if call.name == "__rmatmul__":
         factors = factors[::-1]
     if any(all(tensor is not factor for factor in factors) for tensor, _ in call.inputs):

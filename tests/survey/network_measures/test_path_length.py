@@ -474,6 +474,41 @@ def test_weights_of_a_softmax_that_values_are_multiplied_with_are_attention() ->
     assert list(score.details["conventions"]) == ["attention"]  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize(
+    ("named", "placed"),
+    [
+        (lambda x, w: torch.matmul(input=x, other=w), torch.matmul),
+        (lambda x, w: torch.matmul(other=x.mT, input=w), lambda x, w: torch.matmul(w, x.mT)),
+        (lambda x, w: x.matmul(other=w), lambda x, w: x.matmul(w)),
+        (lambda x, w: torch.mm(input=w, mat2=x.mT), lambda x, w: torch.mm(w, x.mT)),
+        (lambda x, w: torch.mv(input=x, vec=w[0]), lambda x, w: torch.mv(x, w[0])),
+        (
+            lambda x, w: torch.addmm(mat2=w, input=w[0], mat1=x),
+            lambda x, w: torch.addmm(w[0], x, w),
+        ),
+        (lambda x, w: torch.addmm(w[0], x, mat2=w), lambda x, w: torch.addmm(w[0], x, w)),
+        (
+            lambda x, w: torch.bmm(input=x[None], mat2=w[None])[0],
+            lambda x, w: torch.bmm(x[None], w[None])[0],
+        ),
+        (
+            lambda x, w: torch.baddbmm(w[None, :2], batch1=x[None], batch2=w[None])[0],
+            lambda x, w: torch.baddbmm(w[None, :2], x[None], w[None])[0],
+        ),
+    ],
+)
+def test_factors_may_be_given_by_name(named: Compute, placed: Compute) -> None:
+    def forward(product: Compute) -> Compute:
+        return lambda net, x: product(x + net.inner(x), net.weights)
+
+    lengths = []
+    for product in (named, placed):
+        net = Computed(forward(product), inner=perceptron(2))
+        net.weights = nn.Parameter(torch.ones(4, 4))
+        lengths.append(both(net, vectors()))
+    assert lengths[0] == lengths[1]
+
+
 def test_normalisations_are_no_branches() -> None:
     def by_hand(net: Any, x: torch.Tensor) -> Any:
         y = net.inner(x)
