@@ -9,7 +9,8 @@ from pathlib import PurePosixPath
 _FILES = ("file:", "hf:")
 
 _NUMBER = r"(\d{1,15}k?)"
-_EPOCH = rf"(?:epochs?[ _=-]?|ep?[ _=-]?(?=\d{{1,5}}(?!\d))){_NUMBER}"
+# e-4 is ten to the power of -4.
+_EPOCH = rf"(?!e-0?\d(?!\d))(?:epochs?[ _=-]?|ep?[ _=-]?(?=\d{{1,5}}(?!\d))){_NUMBER}"
 _STEP = rf"(?:(?:global_?)?(?:steps?|iter(?:ation)?s?)[ _=-]?|checkpoint-){_NUMBER}"
 
 
