@@ -215,6 +215,7 @@ def _attribute(name: str, function: Callable[..., Any]) -> SurveyAttribute:
 
 
 def _build(name: str, arguments: Mapping[str, Argument], code: UserCode | None) -> nn.Module:
+    import torch
     from torch import nn
 
     function = _function(name, code)
@@ -230,4 +231,7 @@ def _build(name: str, arguments: Mapping[str, Argument], code: UserCode | None) 
         raise CatalogError(
             f"python:{name} returned a {type(model).__name__}, must return a torch.nn.Module"
         )
-    return model.float().eval()
+    if any(each.is_floating_point() and each.dtype != torch.float32 for each in model.parameters()):
+        # Buffers too. Beside parameters in float32 theirs stay: the weights' hash holds the types.
+        model = model.float()
+    return model.eval()
