@@ -77,9 +77,14 @@ def correlation_interval(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
 
 
 def fisher_interval(r: float, n: float) -> tuple[float, float]:
-    """Return tanh(artanh r -+ z / sqrt(n - 3)); three pairs or fewer exclude nothing."""
+    """Return tanh(artanh r -+ z / sqrt(n - 3)); three pairs or fewer exclude nothing.
+
+    Of pairs on a line both ends are r.
+    """
     if n <= 3:
         return -1.0, 1.0
+    if abs(r) >= 1 - EXACT:
+        return r, r
     centre, half = math.atanh(r), float(norm.ppf((1 + CONFIDENCE) / 2)) / (n - 3) ** 0.5
     return math.tanh(centre - half), math.tanh(centre + half)
 

@@ -47,6 +47,15 @@ def test_without_other_variables_it_is_the_plain_one_with_its_permutation_test()
     assert result.p == pytest.approx(theirs.pvalue, abs=0.02)
 
 
+@pytest.mark.parametrize("slope", [0.5, -3.0])
+def test_points_on_a_line_have_no_interval_but_their_coefficient(slope: float) -> None:
+    x = np.array([6.0, 13.0, 19.0, 25.0, 31.0])
+    result = partial_correlation(x, 1 + slope * x, np.empty((5, 0)), range(5), 9, 0)
+    assert result is not None
+    assert result.pearson == pytest.approx(np.sign(slope))
+    assert result.low == result.high == result.pearson
+
+
 def test_what_others_determine_has_no_partial_correlation() -> None:
     x, y = RNG(2).normal(size=(2, 40))
     given = np.column_stack([y, y, 3 * x - 2])
