@@ -116,7 +116,7 @@ def dataset_summary(deviations: pd.DataFrame, *, untrained: bool | None = None) 
     Returns
     -------
     pandas.DataFrame
-        One row a dataset, nearest to the reference first: ``dataset``, ``reference``, ``n``
+        One row a dataset, of each reference the nearest first: ``dataset``, ``reference``, ``n``
         (architectures with a DTW deviation), ``n_euclidean`` (with a Euclidean one), ``dtw``,
         ``euclidean`` (means over the architectures, of which each counts once, with the mean over
         its checkpoints), ``dtw_std``, ``euclidean_std`` (sample deviations), ``reason`` (why
@@ -136,11 +136,13 @@ def dataset_summary(deviations: pd.DataFrame, *, untrained: bool | None = None) 
         reasons = {0: "no model has a deviation", 1: "one model: no deviation over models"}
         rows.append(row | {"reason": reasons.get(row["n"], "")})
     result = result_table(rows, SUMMARY_COLUMNS, deviations)
-    return result.sort_values("dtw", ignore_index=True)
+    return result.sort_values(["reference", "dtw"], ignore_index=True)
 
 
 def datasets_finding(deviations: pd.DataFrame, measure: Measure = "dtw") -> str:
     """Return on which datasets signatures move least and most, as a sentence.
+
+    Distances from different references, of which each has its pooling, are not compared.
 
     Parameters
     ----------
@@ -154,26 +156,33 @@ def datasets_finding(deviations: pd.DataFrame, measure: Measure = "dtw") -> str:
     means = dataset_summary(deviations).dropna(subset=measure)
     if means.empty:
         return "No model with trained weights was measured on two datasets"
+    return "; ".join(
+        _clause(str(reference), deviations[deviations["reference"] == reference], measure)
+        for reference in sorted(means["reference"].unique())
+    )
+
+
+def _clause(reference: str, deviations: pd.DataFrame, measure: Measure) -> str:
+    """Return on which datasets signatures move least and most from one reference."""
+    means = dataset_summary(deviations).dropna(subset=measure)
     if len(means) > 1:
         # Deep networks move farther, and weights differ: the same ones compare datasets.
         means = dataset_summary(_on_all(deviations, measure))
         if means.empty:
             return (
                 f"No architecture was measured on all datasets with the same weights, so that none"
-                f" is nearer to {deviations['reference'].iloc[0]} than another"
+                f" is nearer to {reference} than another"
             )
     means = means.sort_values(measure)
     first, last = means.iloc[0], means.iloc[-1]
     count = counted(int(means[_COUNTS[measure]].max()), "architecture")
     near, far = number(first[measure]), number(last[measure])
     if len(means) == 1:
-        return f"{first['dataset']} is {near} away from {first['reference']} ({count})"
+        return f"{first['dataset']} is {near} away from {reference} ({count})"
     if near == far:
-        return (
-            f"From {first['reference']}, signatures move alike on every dataset: {near} ({count})"
-        )
+        return f"From {reference}, signatures move alike on every dataset: {near} ({count})"
     return (
-        f"From {first['reference']}, signatures move least on {first['dataset']} ({near}) and most"
+        f"From {reference}, signatures move least on {first['dataset']} ({near}) and most"
         f" on {last['dataset']} ({far}; means over {count})"
     )
 

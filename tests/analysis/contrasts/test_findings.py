@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.contrasts.checkpoints import robustness, robustness_finding
-from analysis.contrasts.datasets import dataset_deviations, datasets_finding
+from analysis.contrasts.datasets import dataset_deviations, dataset_summary, datasets_finding
 from analysis.contrasts.drift_verdicts import COLUMNS, Drift
 from analysis.contrasts.residual_networks import residual_contrast, residual_finding
 from analysis.contrasts.training_shift import training_finding, training_shift
@@ -60,6 +60,27 @@ def test_datasets_are_ranked_by_architectures_that_were_measured_on_all() -> Non
     assert "1 architecture" in sentence
     apart = signatures(*on_datasets("a", 6, A=0.03), *deep)
     assert "No architecture was measured on all" in datasets_finding(dataset_deviations(apart, "r"))
+
+
+def test_datasets_are_ranked_within_a_pooling() -> None:
+    """Of sums signatures move farther on every dataset: B is nearer than A by either pooling."""
+    mean = on_datasets("a", 6, A=0.03, B=0.02)
+    total = [
+        run.assign(pooling="sum", run_id=run["run_id"] + "s")
+        for run in on_datasets("a", 6, A=0.3, B=0.2)
+    ]
+    table = dataset_deviations(signatures(*mean, *total), "r")
+    first, second = datasets_finding(table, "euclidean").split("; From ")
+    assert "From r, signatures move least on B (0.05) and most on A (0.07;" in first
+    assert "r, pooled sum, signatures move least on B, pooled sum (0.49)" in second
+    summary = dataset_summary(table)
+    assert list(summary["dataset"]) == ["B", "A", "B, pooled sum", "A, pooled sum"]
+    # One dataset beside the reference is the only one of its pooling.
+    alone = dataset_deviations(signatures(*mean[:2], *total[:2]), "r")
+    assert datasets_finding(alone, "euclidean") == (
+        "A is 0.07 away from r (1 architecture); A, pooled sum is 0.73 away from r, pooled sum"
+        " (1 architecture)"
+    )
 
 
 def test_datasets_are_ranked_by_weights_that_were_measured_on_all() -> None:
