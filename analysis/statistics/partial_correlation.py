@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
@@ -48,8 +49,8 @@ def partial_correlation(
         Groups of points that are alike, such as families.
     permutations : int
         How many permutations of the residuals of y to draw: groups' means, and members within each
-        (``analysis.statistics.clustered_permutations``). Each is fitted on the other variables
-        again [1]_.
+        (``analysis.statistics.clustered_permutations``), both as large as before the fit. Each is
+        fitted on the other variables again [1]_.
     seed : int
         Seed of the drawing.
 
@@ -64,7 +65,7 @@ def partial_correlation(
         return None
     r = pearson(one, other)
     low, high = fisher_interval(r, len(x) - given.shape[1])
-    permuted = permuted_by_group(other, groups, permutations, seed)
+    permuted = permuted_by_group(_unfitted(other, basis, groups), groups, permutations, seed)
     drawn = _left(permuted.values, basis)
     lengths = np.linalg.norm(drawn, axis=1) * np.linalg.norm(one)
     # Where a permutation leaves nothing, nothing is explained.
@@ -97,6 +98,32 @@ def _left(values: Floats, basis: Floats) -> Floats:
     """Return what the least-squares fit on a basis leaves of values, n or m x n."""
     left: Floats = values - (values @ basis) @ basis.T
     return left
+
+
+def _unfitted(residual: Floats, basis: Floats, groups: ArrayLike) -> Floats:
+    """Return a residual whose parts among and within groups vary as they do without the fit.
+
+    Variables that differ by group take most from among the groups: permuted as the fit left them,
+    groups would differ too little. So each part is divided by the root of the share of its degrees
+    of freedom that are left.
+    """
+    if basis.shape[1] == 1:
+        return residual
+    group, names = pd.factorize(np.asarray(groups), use_na_sentinel=False)
+    sizes = np.bincount(group)
+    means = (np.bincount(group, residual) / sizes)[group]
+    sums = np.stack([np.bincount(group, column) for column in basis.T])
+    # The constant, which the basis spans, is no variable.
+    among = float((sums**2 / sizes).sum()) - 1
+    within = basis.shape[1] - 1 - among
+    whole = np.zeros_like(residual)
+    for part, freedom, taken in (
+        (means, len(names) - 1, among),
+        (residual - means, len(residual) - len(names), within),
+    ):
+        left = freedom - taken
+        whole += part * ((freedom / left) ** 0.5 if left > ROUNDING * len(residual) else 1.0)
+    return whole
 
 
 def _varies(residual: Floats, values: Floats) -> bool:
