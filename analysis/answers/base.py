@@ -35,6 +35,9 @@ CURVE = (
 #: What figures over depth show beside.
 DEPTHS = ("graph_depth", "relative_depth")
 
+#: What an answer states that random weights have no part in, whether they are asked for or not.
+TRAINED_ALONE = "Random weights are left out."
+
 
 @dataclass(frozen=True, slots=True)
 class Drawing:

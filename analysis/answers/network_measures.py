@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analysis.answers.base import Answer
+from analysis.answers.base import TRAINED_ALONE, Answer
 from analysis.answers.columns import Table, TableColumn
 from analysis.choices import Accuracy
 from analysis.option_fields import LARGEST_SEED, option
@@ -98,12 +98,11 @@ class NetworkMeasures(Answer):
         return of_them
 
     def details(self) -> Sequence[str]:
-        """Return whether random weights count, and the commonest reasons of missing values."""
+        """Return what is left out, and the commonest reasons of missing values."""
         lacking = self._scores[self._scores["value"].isna()]
         pairs = Counter(zip(lacking["measure"], lacking["reason"], strict=True))
-        weights = "count" if self.material.selection.takes_untrained else "are left out"
         return [
-            f"Random weights {weights}.",
+            TRAINED_ALONE,
             *(
                 f"{counted(count, 'run')} without {spaced(measure)}: {reason}"
                 for (measure, reason), count in pairs.most_common(MOST_REASONS)

@@ -8,7 +8,7 @@ from functools import cached_property
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from analysis.answers.base import Answer
+from analysis.answers.base import TRAINED_ALONE, Answer
 from analysis.answers.columns import Table, TableColumn
 from analysis.choices import PAPER_METRICS, Accuracy, Level
 from analysis.option_fields import LARGEST_SEED, option
@@ -221,12 +221,17 @@ class AccuracyRegressions(Answer):
         return self.statistics, *self.inputs, self.accuracy
 
     def details(self) -> Sequence[str]:
-        """Return what the given predictors explain, and groups that differ by chance alone."""
+        """Return what the given predictors explain, and groups that differ by chance alone.
+
+        Random weights that were asked for have no part in it.
+        """
         from analysis.relations.accuracy_regressions import LEAST_ARCHITECTURES, given_sentences
         from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
 
         # The error of a published accuracy is not recorded.
         given = given_sentences(self.statistics)
+        if self.material.selection.takes_untrained:
+            given.append(TRAINED_ALONE)
         if self.accuracy != "measured":
             return given
         done = self.material.done

@@ -175,7 +175,8 @@ def measures_finding(correlations: pd.DataFrame) -> str:
     rows = correlations.to_dict("records")
     if not rows:
         return (
-            "No run has a measure of its whole network; a survey that asks for measures adds them"
+            "No selected run of trained weights has a measure of its whole network; a survey that"
+            " asks for measures adds them"
         )
     tested = [row for row in rows if not missing(row["p"])]
     plain, given = ([row for row in tested if bool(row["given"]) is each] for each in (False, True))

@@ -10,6 +10,8 @@ import pytest
 from analysis.answers.clusters import SignatureClusters
 from analysis.answers.contrasts import TrainingShift
 from analysis.answers.material import Material
+from analysis.answers.network_measures import NetworkMeasures
+from analysis.answers.relations import AccuracyRegressions
 from analysis.answers.trend import AffinityByDepth, AffinityTimeline, AffinityTrends
 from analysis.contrasts.drift_between_runs import drift
 from analysis.data.frames import signatures
@@ -94,3 +96,14 @@ def test_a_trend_of_a_report_counts_the_runs_of_its_answer(home: Path) -> None:
 def test_a_finding_needs_more_than_chance_and_rounding(home: Path) -> None:
     for kind in (AffinityTimeline, AffinityByDepth):
         assert "no trend" in kind(Material(home)).finding()
+
+
+def test_answers_about_training_alone_leave_them_out_though_asked_for(home: Path) -> None:
+    asked = Material(home, Selection(untrained=True))
+    plain, every = (AccuracyRegressions(each) for each in (Material(home), asked))
+    assert "Random weights are left out." in every.details()
+    assert "Random weights are left out." not in plain.details()
+    assert every.rows["n"].tolist() == plain.rows["n"].tolist()
+    measures = NetworkMeasures(asked)
+    assert measures.details() == ["Random weights are left out."]
+    assert measures.finding().startswith("No selected run of trained weights has a measure")
