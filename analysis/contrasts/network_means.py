@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pandas as pd
 
 from analysis.array_types import Floats
+from analysis.data.checkpoint_means import checkpoint_means
 from analysis.data.model_names import trained
 from analysis.data.tables import Row
 from analysis.statistics.p_values import corrected
@@ -20,6 +21,9 @@ from survey.text import counted
 
 #: The level of a row that is the mean over the networks of a dataset.
 ALL = "all"
+
+#: The columns in which repeats of a network or pair are equal.
+_CHECKPOINT = ("checkpoint", "initial")
 
 
 def network_means(
@@ -35,8 +39,8 @@ def network_means(
     Parameters
     ----------
     rows : iterable of dict
-        One a network or pair of networks: ``architecture``, ``checkpoint``, ``dataset`` and, where
-        they are known, the numbers.
+        One a network or pair of networks: ``architecture``, ``checkpoint``, ``initial`` (the random
+        weights of a pair, where it has any), ``dataset`` and, where they are known, the numbers.
     names : sequence of str
         The numbers.
     tested : str
@@ -52,7 +56,7 @@ def network_means(
         ``level``, ``dataset``, ``n`` (architectures), the means over them, the sums of counts, and
         ``p`` (see ``signs_p``; not below 2 / 2^n) of ``tested``; or ``reason``.
     """
-    columns = ["architecture", "checkpoint", "dataset", *names, *counts]
+    columns = ["architecture", *_CHECKPOINT, "dataset", *names, *counts]
     frame = pd.DataFrame(list(rows), columns=columns).astype(dict.fromkeys(names, "float64"))
     counting = frame[tested].notna() & (untrained | trained(frame["checkpoint"]))
     for dataset in dict.fromkeys(frame["dataset"]):
@@ -62,7 +66,7 @@ def network_means(
         if known.empty:
             yield row | {"reason": "nothing that counts can be compared"}
             continue
-        networks = known.groupby("architecture")[list(names)].mean()
+        networks = checkpoint_means(known, ["architecture"], names, _CHECKPOINT)
         row |= {"n": len(networks), **networks.mean().to_dict()}
         if len(networks) == 1:
             yield row | {"reason": "one network: no test"}

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.contrasts.network_means import ALL, corrected_p, network_means, over_networks
+from analysis.data.checkpoint_means import checkpoint_means
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import last_run_each, paired
 from analysis.data.tables import Row, result_table
@@ -201,7 +202,7 @@ def residual_finding(contrast: pd.DataFrame) -> str:
             f"No {network} of a family that activates after its shortcuts ({families}) has sites"
             " with a score both there and elsewhere"
         )
-    networks = known.groupby(["dataset", "architecture"])[["difference", "cliffs_delta"]].mean()
+    networks = checkpoint_means(known, ["dataset", "architecture"], ["difference", "cliffs_delta"])
     effect = networks["cliffs_delta"]
     size = span(effect.min(), effect.max())
     many = (f"comparisons, of {network}s on {datasets} datasets",) if datasets > 1 else ()

@@ -14,6 +14,7 @@ from scipy.stats import spearmanr
 
 from analysis.array_types import Floats
 from analysis.contrasts.network_means import ALL, corrected_p, network_means
+from analysis.data.checkpoint_means import checkpoint_means
 from analysis.data.model_names import is_untrained, measured_on
 from analysis.data.paired_sites import paired
 from analysis.data.tables import Row, result_table
@@ -102,7 +103,8 @@ def training_finding(shift: pd.DataFrame) -> str:
             "No architecture was measured both with random and with trained weights on the same"
             " dataset, with the same pooling"
         )
-    networks = pairs.groupby(["dataset", "source", "model"])["shift"].mean()
+    point = ["dataset", "source", "model"]
+    networks = checkpoint_means(pairs, point, ["shift"], ("initial", "trained"))["shift"]
     several = len(every) > 1
     clauses = [
         _clause(row, p, networks.loc[row["dataset"]], several=several)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from analysis.choices import Accuracy
+from analysis.data.checkpoint_means import checkpoint_means
 from analysis.data.model_names import measured_on, trained
 from analysis.data.run_tags import numbers_of, run_column
 from analysis.data.validation import MODELS, require_choice, require_columns
@@ -56,8 +57,8 @@ def predictors(
     -------
     pandas.DataFrame
         One row an architecture, group of families and dataset: ``family_group``, ``dataset``,
-        ``source``, ``architecture``, ``model`` (the label of its only checkpoint with an accuracy;
-        of several, the architecture), ``family`` (the architecture where none is known),
+        ``source``, ``architecture``, ``model`` (the label of its only run with an accuracy; of
+        several, the architecture), ``family`` (the architecture where none is known),
         ``measured`` and ``reported`` (how many checkpoints with such an accuracy), and means over
         these: ``top1`` (a fraction) and a column ``kind:predictor`` for each predictor, NaN where
         one of these checkpoints has none.
@@ -87,16 +88,19 @@ def predictors(
     counts = accuracies["top1"].notna()
     numbers = others.join([*by_kind, accuracies["top1"]])[counts]
     on = [measured_on(run) for run in known.to_dict("records")]
-    point = [known.assign(dataset=on)[name] for name in _POINT]
-    every = known["architecture"].groupby(point).first().index
-    points = numbers.groupby([each[counts] for each in point]).mean(skipna=False).reindex(every)
-    checkpoints = accuracies[["measured", "reported"]].groupby(point).sum()
-    only = known["model"].where(counts).groupby(point).first()
+    runs = known[[*_POINT, "checkpoint", "model", "family"]].assign(dataset=on)
+    point = list(_POINT)
+    family = runs["family"].replace("", None).groupby([runs[name] for name in point]).first()
+    scored = runs[counts].join([numbers, accuracies[["measured", "reported"]]])
+    points = checkpoint_means(scored, point, list(numbers), skipna=False).reindex(family.index)
+    # Repeats of a checkpoint are one of it.
+    single = scored.drop_duplicates([*point, "checkpoint"]).groupby(point)
+    checkpoints = single[["measured", "reported"]].sum().reindex(family.index, fill_value=0)
     architectures = points.index.get_level_values("architecture")
-    names = only.where(checkpoints.sum(axis="columns") == 1, architectures)
-    family = known["family"].replace("", None).groupby(point).first()
-    texts = {"model": names, "family": family.fillna(architectures.to_series(every))}
-    return points.join(checkpoints).assign(**texts).reset_index()
+    names = scored.groupby(point)["model"].agg(["first", "size"]).reindex(family.index)
+    only = names["first"].where(names["size"] == 1, architectures)
+    texts = {"model": only, "family": family.fillna(architectures.to_series(family.index))}
+    return points.join(checkpoints.astype("int64")).assign(**texts).reset_index()
 
 
 def _numbers(runs: pd.DataFrame, name: str) -> pd.Series[float]:

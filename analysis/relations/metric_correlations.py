@@ -17,6 +17,7 @@ from scipy.special import stdtr, stdtrit
 
 from analysis.array_types import Floats, Integers
 from analysis.choices import PAPER_METRICS
+from analysis.data.checkpoint_means import checkpoint_means
 from analysis.data.model_names import measured_on, trained
 from analysis.data.provenance import carried
 from analysis.data.tables import Row
@@ -185,7 +186,7 @@ class _Sites:
         place = first.filter(_MEASURED_ON).astype("object")
         names, places = list(place), list(place.itertuples(index=False, name=None))
         datasets = {each: measured_on(dict(zip(names, each, strict=True))) for each in set(places)}
-        runs = first[["source", "architecture"]].assign(
+        runs = first[["source", "architecture", "checkpoint"]].assign(
             level="model",
             name=first["model"],
             family=first["family"].fillna("").astype(str),
@@ -253,7 +254,7 @@ def _mean_rows(
     # Each architecture counts once, with the mean over its checkpoints.
     keys = ["name", "dataset", "metric"]
     point = [*keys, "unit", "source", "architecture"]
-    values = dict(iter(known.groupby(point, dropna=False)["pearson"].mean().groupby(keys)))
+    values = dict(iter(checkpoint_means(known, point, ["pearson"])["pearson"].groupby(keys)))
     none = pd.Series(dtype="float64")
     groups = sorted(members[["name", "dataset"]].drop_duplicates().itertuples(False, None))
     return [

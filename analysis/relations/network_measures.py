@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.choices import Accuracy
+from analysis.data.checkpoint_means import checkpoint_means
 from analysis.data.model_names import measured_on, trained
 from analysis.data.network_measures import in_declared_order
 from analysis.data.tables import Row, result_table
@@ -119,8 +120,8 @@ def measured_runs(
     Returns
     -------
     pandas.DataFrame
-        One row a run that has any measure: ``dataset``, ``source``, ``architecture``, ``model``,
-        ``family`` (the architecture where none is known), each measure, ``TARGETS``, and ``GIVEN``
+        One row a run that has any measure: ``dataset``, ``source``, ``architecture``,
+        ``checkpoint``, ``model``, ``family`` (the architecture where none is known), each measure, ``TARGETS``, and ``GIVEN``
         of ``analysis.relations.held_constant``.
     """
     require_columns(signatures, NEEDED_OF_SITES)
@@ -132,7 +133,7 @@ def measured_runs(
     counts = known.index.isin(signatures["run_id"]) & known.index.isin(values.index)
     known = known[counts & trained(known["checkpoint"])]
     numbers = values.join([_of_signatures(signatures), _of_models(known, accuracy)], how="right")
-    texts = known[["source", "architecture", "model"]].assign(
+    texts = known[["source", "architecture", "checkpoint", "model"]].assign(
         dataset=pd.Series(map(measured_on, known.to_dict("records")), known.index, dtype=str),
         family=known["family"].replace("", None).fillna(known["architecture"]),
     )
@@ -152,12 +153,13 @@ def points(runs: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``dataset``, ``source``, ``architecture``, ``model`` (the label of the only checkpoint; of
-        several, the architecture), ``family`` and the numbers.
+        ``dataset``, ``source``, ``architecture``, ``model`` (the label of the only run; of several,
+        the architecture), ``family`` and the numbers.
     """
     known = runs.dropna(subset=list(names))
-    groups = known.groupby(["dataset", "source", "architecture"])
-    means = groups[list(names)].mean().join(groups[["model", "family"]].first())
+    point = ["dataset", "source", "architecture"]
+    groups = known.groupby(point)
+    means = checkpoint_means(known, point, names).join(groups[["model", "family"]].first())
     means["model"] = means["model"].where(
         groups.size() == 1, means.index.get_level_values("architecture")
     )

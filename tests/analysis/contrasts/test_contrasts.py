@@ -433,6 +433,31 @@ def test_training_is_tested_over_architectures() -> None:
     assert result["p"].iloc[-1] == signs_p(np.array(moves)) == 2 / 2**6
 
 
+def test_a_network_measured_again_weighs_no_more() -> None:
+    """Neither a trained one, whose mean affinity falls, nor the random weights before it."""
+    born = [0.3, 0.4, 0.5, 0.6]
+    runs = [
+        signature(f"{checkpoint}{n}", np.add(born, shift), architecture="ResNet", family="ResNet",
+                  checkpoint=checkpoint, repeat=[1, 2] * 2)
+        for checkpoint, shift, times in (
+            ("init:0", 0.0, 3), ("init:1", 0.1, 1), ("w", -0.1, 3), ("v", 0.3, 1),
+        )
+        for n in range(times)
+    ]  # fmt: skip
+    shifts = training_shift(signatures(*runs))
+    assert len(shifts) == 4 * 4 + 1
+    assert shifts["shift"].iloc[-1] == pytest.approx(np.mean([-0.1, 0.3]) - np.mean([0.0, 0.1]))
+    sites = signatures(*(
+        run.assign(affinity=run["affinity"] + (run["repeat"] - 1) * (run["checkpoint"] == "v"))
+        for run in runs
+    ))  # fmt: skip
+    contrast = residual_contrast(sites)
+    networks = contrast[contrast["level"] == "network"].drop_duplicates("checkpoint")
+    each = networks.set_index("checkpoint")["difference"]
+    total = contrast[contrast["level"] == "all"].iloc[0]
+    assert total["difference"] == pytest.approx((each["v"] + each["w"]) / 2)
+
+
 def test_training_with_little_to_say() -> None:
     def shifted(born: list[float], grown: list[float]) -> pd.Series:
         runs = (

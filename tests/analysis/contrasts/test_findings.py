@@ -173,3 +173,17 @@ def test_a_family_without_a_trend_to_test_hides_none() -> None:
     alone = [signature(f"x{n}", [0.5] * n, architecture="x", family="A") for n in (3, 4)]
     deep = [signature(f"y{n}", [0.3 + n / 50] * n, family="B") for n in range(3, 10)]
     assert "B: the median affinity rises" in depths_finding(depths(signatures(*alone, *deep)))
+
+
+def test_findings_on_networks_weigh_a_checkpoint_once() -> None:
+    """Of two checkpoints one falls a little and was measured thrice, the other rises."""
+    runs = [
+        signature(f"{name}{checkpoint}{n}", np.linspace(0.3, 0.6, 6) + move * np.tile([1, 0], 3),
+                  architecture=name, family="ResNet", checkpoint=checkpoint, repeat=[2, 1] * 3)
+        for name in "ab"
+        for checkpoint, move, times in (("init:0", 0.0, 1), ("w", -0.2, 3), ("v", 0.5, 1))
+        for n in range(times)
+    ]  # fmt: skip
+    made = signatures(*runs)
+    assert "falls in 0 of 2 architectures" in training_finding(training_shift(made))
+    assert "in 2 of 2 trained networks" in residual_finding(residual_contrast(made))

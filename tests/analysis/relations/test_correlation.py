@@ -230,6 +230,16 @@ def test_a_mean_is_over_architectures_with_trained_weights() -> None:
     assert row["pearson"] == pytest.approx(np.mean(means))
 
 
+def test_a_checkpoint_measured_again_weighs_no_more() -> None:
+    runs = [noisy(f"a{seed}", seed, architecture="a", checkpoint=f"c{seed}") for seed in (0, 1)]
+    again = [runs[1].assign(run_id=f"again{n}", model=f"again{n}") for n in range(3)]
+    once, repeated = (correlations(signatures(*each)) for each in (runs, [*runs, *again]))
+    for level, name in (("family", "F"), ("all", "all")):
+        expected = at(once, level, name)["pearson"]
+        assert at(repeated, level, name)["pearson"] == pytest.approx(expected)
+        assert at(repeated, level, name)["n"] == 1
+
+
 def test_sites_without_a_value_are_left_out() -> None:
     run = noisy("a", 3, sites=12)
     run.loc[[0, 4], "affinity"] = np.nan

@@ -179,6 +179,16 @@ def test_a_point_is_an_architecture_with_the_mean_over_its_checkpoints() -> None
     assert (one["model"], one["path_length"], one["top-1"]) == ("a1", 2.0, 0.5)
 
 
+def test_a_checkpoint_measured_again_weighs_no_more() -> None:
+    runs = ["x", "y", "again", "other"]
+    sites = signatures(*(signature(run, [0.2, 0.4], channels=4) for run in runs))
+    known = models(runs, architecture=["a", "a", "a", "b"], checkpoint=["x", "y", "y", "x"])
+    measured = scores({"path_length": np.array([2.0, 4.0, 6.0, 9.0])}, runs)
+    rows = points(measured_runs(sites, known, measured), ["path_length"])
+    assert rows.set_index("architecture")["path_length"].to_dict() == {"a": 3.5, "b": 9.0}
+    assert list(rows["model"]) == ["a", "other"]
+
+
 def test_what_cannot_be_correlated_has_a_reason(zoo: Zoo) -> None:
     few = zoo.models.head(5)
     rows = measure_correlations(zoo.signatures, few, zoo.measures, permutations=9)

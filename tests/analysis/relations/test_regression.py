@@ -19,6 +19,7 @@ from analysis.relations.accuracy_predictors import (
     GIVEN,
     KINDS,
     STATISTICS,
+    predictors,
     statistics,
 )
 from analysis.relations.accuracy_regressions import regressions
@@ -246,6 +247,18 @@ def test_a_point_is_the_mean_over_the_checkpoints_of_an_architecture() -> None:
     theirs = stats.linregress(means["x"], means["measured_top1"])
     assert (row["n"], row["checkpoints"], row["accuracy"]) == (6, 8, "8 measured")
     assert (row["slope"], row["r2"]) == pytest.approx((theirs.slope, theirs.rvalue**2))
+
+
+def test_a_checkpoint_measured_again_weighs_no_more() -> None:
+    scores, known = zoo(6, gates=False, seed=17)
+    known["architecture"], known["checkpoint"] = list("aabcde"), list("xyxxxx")
+    once = predictors(scores, known, "measured")
+    again = scores[scores["run_id"] == "m001"].assign(run_id="again")
+    runs = known[known["run_id"] == "m001"].assign(run_id="again", measured_top1=None)
+    # A repeat without an accuracy has no part; one with an accuracy is the same checkpoint.
+    for top1 in (None, known["measured_top1"][1]):
+        both = pd.concat([scores, again]), pd.concat([known, runs.assign(measured_top1=top1)])
+        pd.testing.assert_frame_equal(predictors(*both, "measured"), once)
 
 
 def test_picks_are_corrected_for_their_number() -> None:
