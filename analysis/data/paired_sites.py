@@ -1,4 +1,4 @@
-"""Two runs of one architecture site by site, and one run for each of several repeats."""
+"""Sites in their order, two runs of one architecture site by site, and one run of repeats."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.array_types import Integers
 from catalog.store.latest_runs import MEASURED
 
 
@@ -38,3 +39,17 @@ def last_run_each(signatures: pd.DataFrame) -> pd.DataFrame:
     """
     runs = signatures.drop_duplicates("run_id").drop_duplicates(list(MEASURED), keep="last")
     return signatures[signatures["run_id"].isin(runs["run_id"])]
+
+
+def execution_order(signatures: pd.DataFrame) -> Integers:
+    """Return the places of the rows run by run, as the runs come, and each by its sites.
+
+    Parameters
+    ----------
+    signatures : pandas.DataFrame
+        Rows of ``analysis.signatures``: ``run_id``; without ``site`` the rows of a run stay as they
+        come.
+    """
+    run = pd.factorize(signatures["run_id"])[0]
+    order: Integers = np.lexsort((signatures["site"], run) if "site" in signatures else (run,))
+    return order

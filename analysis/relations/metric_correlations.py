@@ -19,6 +19,7 @@ from analysis.array_types import Floats, Integers
 from analysis.choices import PAPER_METRICS
 from analysis.data.checkpoint_means import checkpoint_means
 from analysis.data.model_names import measured_on, trained
+from analysis.data.paired_sites import execution_order
 from analysis.data.provenance import carried
 from analysis.data.tables import Row
 from analysis.data.validation import require_columns
@@ -69,7 +70,7 @@ def correlations(
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures``: ``run_id``, ``model``, ``source``, ``architecture``,
         ``checkpoint``, ``family``, ``dataset``, ``pooling``, ``affinity`` and the metrics. A site
-        counts where both have a value.
+        counts where both have a value. Where there is a column ``site``, it is the order of a run.
     metrics : sequence of str
         Columns to correlate the affinity with.
     untrained : bool
@@ -238,7 +239,7 @@ class _Sites:
     def _by_run(self) -> tuple[Integers, Integers]:
         """The sites in the order of their runs, and where those of each run begin and end."""
         ends = np.bincount(self._run).cumsum()
-        return np.argsort(self._run, kind="stable"), np.concatenate(([0], ends))
+        return execution_order(self._signatures), np.concatenate(([0], ends))
 
 
 def _mean_rows(

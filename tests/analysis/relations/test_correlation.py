@@ -240,6 +240,19 @@ def test_a_checkpoint_measured_again_weighs_no_more() -> None:
         assert at(repeated, level, name)["n"] == 1
 
 
+def test_rows_in_any_order_are_the_same_sites() -> None:
+    runs = signatures(noisy("b", 1), noisy("a", 2))
+    runs["affinity"] = runs.groupby("run_id")["affinity"].cumsum()
+    runs["cka"] = runs["affinity"] + runs["cka"] / 5
+    mixed = runs.sample(frac=1, random_state=0)
+    expected, table = (correlations(each, ["cka"]).set_index("name") for each in (runs, mixed))
+    for column in ("n_effective", "low", "high", "p"):
+        assert table.loc[expected.index, column].tolist() == pytest.approx(
+            expected[column].tolist(), nan_ok=True
+        )
+    assert table.attrs == expected.attrs
+
+
 def test_sites_without_a_value_are_left_out() -> None:
     run = noisy("a", 3, sites=12)
     run.loc[[0, 4], "affinity"] = np.nan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
@@ -219,3 +220,14 @@ def test_two_heaps_are_not_melted_into_one() -> None:
     heaps = np.concatenate((rng.normal(0.65, 0.02, 30), rng.normal(0.93, 0.005, 15)))
     middle, first, second = density(heaps, [0.79, 0.65, 0.93])
     assert middle < 0.05 * min(first, second)
+
+
+def test_rows_in_any_order_are_the_same_sites() -> None:
+    runs = signatures(*(signature(name, RNG(6).random(40).cumsum() / 40) for name in "ba"))
+    mixed = runs.sample(frac=1, random_state=0)
+    mixed = pd.concat([mixed[mixed["run_id"] == name] for name in "ba"])
+    mixed.attrs = runs.attrs
+    expected, table = shapes(runs), shapes(mixed)
+    assert expected["n_effective"].max() < 20
+    pd.testing.assert_frame_equal(table, expected)
+    assert table.attrs == expected.attrs
