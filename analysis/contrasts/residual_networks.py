@@ -82,7 +82,9 @@ def post_shortcut(signatures: pd.DataFrame) -> pd.Series[bool]:
     pandas.Series of bool
         One value a row, by the frame's index. A plain twin has none.
     """
-    ordered = signatures.sort_values(["run_id", "site"], kind="stable")
+    # Frames put together may have several rows of one index.
+    numbered = signatures.reset_index(drop=True)
+    ordered = numbered.sort_values(["run_id", "site"], kind="stable")
     main = ordered[ordered["role"] == "main"]
     run, repeat = main["run_id"], main["repeat"]
     # The sites of a gate lie between those of its block, and are counted with them.
@@ -90,8 +92,8 @@ def post_shortcut(signatures: pd.DataFrame) -> pd.Series[bool]:
     last = (repeat >= 2) & ~goes_on
     after = _of_each(main["family"], POST_ACTIVATION)
     before = _of_each(main["architecture"], PRE_ACTIVATION)
-    result = (last & after & ~before).reindex(signatures.index, fill_value=False)
-    return result.astype(bool)
+    result = (last & after & ~before).reindex(numbered.index, fill_value=False)
+    return result.astype(bool).set_axis(signatures.index)
 
 
 def residual_contrast(signatures: pd.DataFrame, *, untrained: bool = False) -> pd.DataFrame:

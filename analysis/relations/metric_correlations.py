@@ -199,7 +199,7 @@ class _Sites:
         runs.attrs = {}
         # Texts are repeated, and means are taken over equal ones: codes take no time.
         runs = runs.astype(dict.fromkeys(runs.columns.drop(["families", "counts"]), "category"))
-        rows = runs.loc[runs.index.repeat(len(self._metrics))].reset_index(drop=True)
+        rows = runs.iloc[np.arange(len(runs)).repeat(len(self._metrics))].reset_index(drop=True)
         each = pearson_by_group(self._affinity, self._others, self._run, len(runs))
         n, r = (column.ravel() for column in each)
         reasons = np.full(len(r), "", object)

@@ -108,6 +108,18 @@ def test_rows_in_any_order_are_the_same_sites() -> None:
     assert post_shortcut(shuffled).sort_index().tolist() == post_shortcut(run).tolist()
 
 
+def test_frames_put_together_may_repeat_their_index() -> None:
+    runs = [
+        signature(name, RNG(seed).random(6), family="ResNet", repeat=[1, 2] * 3)
+        for seed, name in enumerate("ba")
+    ]
+    runs[0].loc[0, "role"] = "gate"
+    numbered, together = signatures(*runs), pd.concat(runs)
+    assert post_shortcut(together).index.equals(together.index)
+    assert post_shortcut(together).tolist() == post_shortcut(numbered).tolist()
+    pd.testing.assert_frame_equal(residual_contrast(together), residual_contrast(numbered))
+
+
 def test_sites_after_additions_against_the_others() -> None:
     rng = RNG(5)
     affinity = np.where(np.array(basic_blocks(9)) == 2, rng.uniform(0.8, 1, 19), rng.random(19))

@@ -240,6 +240,14 @@ def test_a_checkpoint_measured_again_weighs_no_more() -> None:
         assert at(repeated, level, name)["n"] == 1
 
 
+def test_frames_put_together_may_repeat_their_index() -> None:
+    runs = [noisy(name, seed) for seed, name in enumerate("abc")]
+    together = pd.concat(runs)
+    pd.testing.assert_frame_equal(
+        correlations(together), correlations(pd.concat(runs, ignore_index=True))
+    )
+
+
 def test_rows_in_any_order_are_the_same_sites() -> None:
     runs = signatures(noisy("b", 1), noisy("a", 2))
     runs["affinity"] = runs.groupby("run_id")["affinity"].cumsum()
