@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.data.tag_conditions import PREFIX, is_number
 from analysis.text import missing
 from catalog.tags import RunLabels
-from survey.errors import UnknownName
+from survey.errors import SettingsError, UnknownName
 
 
 def with_labels(
@@ -63,7 +63,33 @@ def run_column(runs: pd.DataFrame, name: str) -> pd.Series[Any]:
 def numbers_of(values: pd.Series[Any]) -> pd.Series[float]:
     """Return a column as numbers, NaN where a value is none; a truth value is none."""
     known = values.map(lambda each: is_number(each) and not missing(each))
-    return values.where(known).astype("float64")
+    return values.astype("object").where(known).astype("float64")
+
+
+def column_of_numbers(runs: pd.DataFrame, name: str, use: str) -> pd.Series[float]:
+    """Return a column or tag of runs as numbers, NaN where a value is none.
+
+    Parameters
+    ----------
+    runs, name
+        See ``run_column``.
+    use : str
+        What cannot be done without any, such as ``regressed on it``.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such column, and no run has such a tag.
+    SettingsError
+        If no value is a number.
+    """
+    values = numbers_of(run_column(runs, name))
+    if len(values) and values.isna().all():
+        raise SettingsError(
+            f"{name} has no number, so nothing can be {use}",
+            hint="name a tag such as tags.lr, or a column of models, that holds numbers",
+        )
+    return values
 
 
 def with_tag_columns(table: pd.DataFrame, runs: Callable[[], pd.DataFrame]) -> pd.DataFrame:

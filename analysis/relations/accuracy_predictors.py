@@ -14,9 +14,8 @@ import pandas as pd
 from analysis.choices import Accuracy
 from analysis.data.checkpoint_means import checkpoint_means
 from analysis.data.model_names import measured_on, trained
-from analysis.data.run_tags import numbers_of, run_column
+from analysis.data.run_tags import column_of_numbers
 from analysis.data.validation import MODELS, require_choice, require_columns
-from survey.errors import SettingsError
 
 #: Statistics of a signature, by the paper's names (its Section 4 and Figure 4).
 STATISTICS = ("mean", "median", "min", "max", "std", "max/mean", "max/median")
@@ -43,6 +42,9 @@ NEEDED_OF_MODELS = (
 #: What the points of one regression have in common, and what makes one of them.
 GROUP = ("family_group", "dataset")
 _POINT = (*GROUP, "source", "architecture")
+
+#: What a predictor without numbers cannot be used for.
+_USE = "regressed on it"
 
 
 def predictors(
@@ -81,7 +83,7 @@ def predictors(
         for kind, roles in _ROLES.items()
     ]
     others = known[list(CHARACTERISTICS)].astype("float64").add_prefix("characteristic:")
-    others = others.assign(**{f"{GIVEN}:{name}": _numbers(known, name) for name in given})
+    others = others.assign(**{f"{GIVEN}:{name}": column_of_numbers(known, name, _USE) for name in given})
     accuracies = known_accuracies(known, accuracy)
     # A checkpoint without an accuracy has no part in the means of its architecture. Any other has:
     # a predictor and the accuracies are means over the same checkpoints.
@@ -101,17 +103,6 @@ def predictors(
     only = names["first"].where(names["size"] == 1, architectures)
     texts = {"model": only, "family": family.fillna(architectures.to_series(family.index))}
     return points.join(checkpoints.astype("int64")).assign(**texts).reset_index()
-
-
-def _numbers(runs: pd.DataFrame, name: str) -> pd.Series[float]:
-    """Return a column or tag of runs that is to be a predictor."""
-    values = numbers_of(run_column(runs, name))
-    if len(values) and values.isna().all():
-        raise SettingsError(
-            f"{name} has no number, so nothing can be regressed on it",
-            hint="a predictor is a tag such as tags.lr, or a column of models, that holds numbers",
-        )
-    return values
 
 
 def statistics(scores: pd.DataFrame) -> pd.DataFrame:

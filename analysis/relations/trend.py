@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.array_types import Floats, Strings
 from analysis.data.model_names import measured_on
-from analysis.data.run_tags import numbers_of, run_column, tag_names
+from analysis.data.run_tags import column_of_numbers, numbers_of, run_column, tag_names
 from analysis.data.tables import Row, result_table
 from analysis.data.tag_conditions import PREFIX
 from analysis.data.validation import MODELS, require_columns
@@ -85,6 +85,8 @@ def trend_points(
     ------
     UnknownName
         If there is no such column or tag.
+    SettingsError
+        If it has no number.
     """
     require_columns(signatures, ("run_id", "site", "site_name", "affinity", "relative_depth"))
     require_columns(models, ("run_id", "model", *_LINE), MODELS)
@@ -95,7 +97,7 @@ def trend_points(
         network=_networks(models),
         line=_lines(models, by),
         against=against or "",
-        value=numbers_of(run_column(models, against)) if against else np.nan,
+        value=column_of_numbers(models, against, "drawn over it") if against else np.nan,
     )
     runs = runs[runs["value"].notna()]
     sites = runs.merge(

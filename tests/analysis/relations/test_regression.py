@@ -138,6 +138,9 @@ def test_a_tag_is_a_predictor_of_its_own_kind() -> None:
     assert drawn["value"].tolist() == pytest.approx(rates[drawn.index.str[1:].astype(int)])
     with pytest.raises(SettingsError, match=r"tags\.note has no number"):
         regressions(scores, tagged, given=("tags.note",))
+    dated = tagged.assign(finished_at=pd.Timestamp("2026-05-04"))
+    with pytest.raises(SettingsError, match="finished_at has no number"):
+        regressions(scores, dated, given=("finished_at",))
     with pytest.raises(UnknownName):
         regressions(scores, tagged, given=("tags.momentum",))
 

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.figures import trend_chart, trend_rows
 from analysis.relations.trend import default_column, trend_points, trends, trends_finding
-from survey.errors import NothingToDraw, UnknownName
+from survey.errors import NothingToDraw, SettingsError, UnknownName
 from tests.analysis.made import models, signature, signatures
 
 EPOCHS = (0, 1, 2, 10)
@@ -104,6 +104,15 @@ def test_a_column_of_models_is_an_axis_too() -> None:
     runs["year"] = [2012, 2014, 2016, 2018]
     table = trends(measured, runs, "year")
     assert list(table["lowest"]) == [2012.0] * 3
+
+
+@pytest.mark.parametrize("name", ["finished_at", "skipped_names", "tags.note"])
+def test_what_holds_no_number_is_no_axis(name: str) -> None:
+    measured, runs = study()
+    runs["finished_at"] = pd.Timestamp("2026-05-04 12:00", tz="UTC")
+    runs["skipped_names"] = [["head"], [], None, ["fc"]]
+    with pytest.raises(SettingsError, match=f"{name} has no number, so nothing can be drawn"):
+        trends(measured, runs, name)
 
 
 def test_the_drawing_has_every_site_and_the_mean() -> None:
