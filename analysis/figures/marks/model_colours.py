@@ -48,8 +48,8 @@ class ModelColours:
     @property
     def shaded(self) -> bool:
         """Whether the values are more numbers than there are colours: each then has a shade."""
-        known = {each for each in (self.values or {}).values() if not missing(each)}
-        return len(known) > len(PALETTE) and all(map(is_number, known))
+        known = [each for each in (self.values or {}).values() if not missing(each)]
+        return all(map(is_number, known)) and len(set(known)) > len(PALETTE)
 
     def of(self, rows: pd.DataFrame) -> pd.Series[Any]:
         """Return the value of each row, by its ``run_id``; of its ``family`` by default.

@@ -62,6 +62,17 @@ def test_leaves_have_the_colours_of_a_tag(clustering):
         ModelColours.by(models, "tags.epoch")
 
 
+def test_leaves_have_the_colours_of_lists(clustering):
+    runs = list(clustering.table["run_id"])
+    skipped = [(["head", "fc"], [], None)[place % 3] for place in range(len(runs))]
+    models = pd.DataFrame({"run_id": runs, "skipped_names": skipped})
+    colours = ModelColours.by(models, "skipped_names")
+    assert set(leaves_of(clustering, colours=colours)["colour"]) == {
+        "['head', 'fc']", "[]", "unknown",
+    }  # fmt: skip
+    assert "skipped_names" in words(dendrogram_chart(clustering, colours=colours))
+
+
 @pytest.mark.parametrize("most", [None, 13, 6, 2])
 def test_branches_are_where_scipy_draws_them(clustering, most):
     how = {} if most is None else {"truncate_mode": "lastp", "p": most}
