@@ -88,6 +88,11 @@ def missing(value: Any) -> bool:
     return value is None or str(value) in _MISSING
 
 
+def as_given(value: Any) -> str:
+    """Return a value as a user gives it: a decimal with all digits that tell it from others."""
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
 def cell(value: Any) -> str:
     """Return any value as the text of a cell; a missing one becomes a dash."""
     if missing(value):

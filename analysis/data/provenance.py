@@ -15,7 +15,7 @@ import pandas as pd
 
 from analysis.data.counts import counts_of, flagged, is_whole, run_ids, runs_hash
 from analysis.data.model_names import short_names
-from analysis.text import listed
+from analysis.text import as_given, listed
 from survey import __version__
 from survey.results import flag_sentences
 from survey.text import counted
@@ -202,7 +202,7 @@ def banner(mixed: Mapping[str, Sequence[str]], apart: Sequence[str] = ()) -> str
 def _written(name: str, values: Iterable[Any]) -> set[str]:
     if name == "dataset":
         return set(short_names(values).values())
-    return {f"{each:.15g}" if isinstance(each, float) else str(each) for each in values}
+    return set(map(as_given, values))
 
 
 def carried(result: pd.DataFrame, *frames: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from analysis.data.tables import Row, result_table
 from analysis.data.tag_conditions import PREFIX
 from analysis.data.validation import MODELS, require_columns
 from analysis.statistics.pearson import constant, pearson_where_known
-from analysis.text import missing, number
+from analysis.text import as_given, missing, number
 from survey.text import counted
 
 #: Tags that are the natural axis where none is named, the first first.
@@ -195,7 +195,7 @@ def _lines(models: pd.DataFrame, by: Sequence[str]) -> list[str]:
 
 
 def _text(value: object) -> str:
-    return "unknown" if missing(value) else f"{value:g}" if isinstance(value, float) else str(value)
+    return "unknown" if missing(value) else as_given(value)
 
 
 def _means(sites: pd.DataFrame) -> pd.DataFrame:

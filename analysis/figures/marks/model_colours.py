@@ -13,7 +13,7 @@ import pandas as pd
 from analysis.data.run_tags import numbers_of, run_column
 from analysis.data.tag_conditions import PREFIX, is_number
 from analysis.figures.theme import PALETTE, QUIET, UNKNOWN, legend, lines_by, marks_by
-from analysis.text import missing
+from analysis.text import as_given, missing
 from catalog.checkpoint_files import natural_order
 
 
@@ -89,7 +89,7 @@ FAMILIES = ModelColours()
 
 
 def _written(value: Any) -> str:
-    return UNKNOWN if missing(value) else f"{value:g}" if isinstance(value, float) else str(value)
+    return UNKNOWN if missing(value) else as_given(value)
 
 
 def _shades(title: str) -> dict[str, Any]:

@@ -62,6 +62,14 @@ def test_leaves_have_the_colours_of_a_tag(clustering):
         ModelColours.by(models, "tags.epoch")
 
 
+def test_values_that_differ_late_have_colours_of_their_own(clustering):
+    runs = list(clustering.table["run_id"])
+    given = [{"n": (0.1, 1234567.5, 1234568.5)[place % 3]} for place in range(len(runs))]
+    colours = ModelColours.by(pd.DataFrame({"run_id": runs, "tags": given}), "tags.n")
+    expected = {"0.1", "1234567.5", "1234568.5"}
+    assert set(leaves_of(clustering, colours=colours)["colour"]) == expected
+
+
 def test_leaves_have_the_colours_of_lists(clustering):
     runs = list(clustering.table["run_id"])
     skipped = [(["head", "fc"], [], None)[place % 3] for place in range(len(runs))]

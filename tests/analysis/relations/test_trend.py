@@ -99,6 +99,14 @@ def test_a_tag_parts_the_runs_of_a_network_into_lines() -> None:
     assert trend_rows(table, points)["site"].isna().all()
 
 
+def test_values_that_differ_late_part_runs_into_lines() -> None:
+    measured, runs = study()
+    budgets = (1234567.5, 1234568.5)
+    runs["tags"] = [{**tags, "n": budgets[place % 2]} for place, tags in enumerate(runs["tags"])]
+    points = trend_points(measured, runs, "tags.epoch", ["tags.n"])
+    assert set(points["line"]) == {"n 1234567.5", "n 1234568.5"}
+
+
 def test_a_column_of_models_is_an_axis_too() -> None:
     measured, runs = study()
     runs["year"] = [2012, 2014, 2016, 2018]
