@@ -16,6 +16,9 @@ MOST_ORDERED = 8
 #: How many numbers' choices of signs are all tried.
 _MOST_SIGNED = 16
 
+#: How many choices of signs are drawn at once: all of them, of a thousand numbers, take a gigabyte.
+_BLOCK = 1024
+
 #: Two statistics count as equal where they differ by no more: rounding must not break a tie.
 TIE = 1e-12
 
@@ -76,7 +79,9 @@ def signs_p(differences: Floats) -> float:
     n = len(differences)
     exact = n <= _MOST_SIGNED
     if exact:
-        signs = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+        sums = (1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)) @ differences
     else:
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], (2**_MOST_SIGNED, n))
-    return permutation_p(abs(float(differences.sum())), np.abs(signs @ differences), exact=exact)
+        rng = np.random.default_rng(0)
+        blocks = (rng.choice([-1.0, 1.0], (_BLOCK, n)) for _ in range(2**_MOST_SIGNED // _BLOCK))
+        sums = np.concatenate([signs @ differences for signs in blocks])
+    return permutation_p(abs(float(differences.sum())), np.abs(sums), exact=exact)

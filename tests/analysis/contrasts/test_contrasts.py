@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,18 @@ def test_signs_agree_with_scipy() -> None:
         assert signs_p(values) == pytest.approx(theirs.pvalue if theirs else 1.0)
     assert signs_p(np.ones(5)) == 2 / 2**5
     assert signs_p(np.ones(40)) == pytest.approx(1 / (2**16 + 1))
+
+
+def test_signs_of_many_are_drawn_in_little_memory() -> None:
+    differences = RNG(6).normal(0.1, 1, 300)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (2**16, 300))
+    drawn = np.abs(signs @ differences) >= abs(differences.sum()) - 1e-12
+    assert signs_p(differences) == (drawn.sum() + 1) / (2**16 + 1)
+    tracemalloc.start()
+    signs_p(differences)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 20e6
 
 
 # Residual against plain
