@@ -15,6 +15,9 @@ from survey.text import counted
 #: Networks of a family that are compared: more are no longer followed one by one.
 MOST_NETWORKS = 12
 
+#: What networks of one architecture have in common: they are one point of a trend.
+ARCHITECTURE = ["source", "architecture"]
+
 #: What a row of ``depths`` is known by.
 NETWORK = ["family", "source", "architecture", "model", "run_id"]
 
@@ -33,16 +36,17 @@ def depths(signatures: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a network: ``NETWORK``, ``sites``, ``median`` (of their affinity). Families of two
-        to ``MOST_NETWORKS`` networks that differ in their sites.
+        One row a network: ``NETWORK``, ``sites``, ``median`` (of their affinity). Families of
+        several architectures and of two to ``MOST_NETWORKS`` networks that differ in their sites.
     """
     require_columns(signatures, _NEEDED)
     networks = signatures.groupby(NETWORK, as_index=False).agg(
         sites=("site", "size"), median=("affinity", "median")
     )
     known = networks[networks["median"].notna()]
-    sites = known.groupby("family")["sites"]
-    kept = (sites.transform("size") <= MOST_NETWORKS) & (sites.transform("nunique") > 1)
+    family = known.assign(number=known.groupby(ARCHITECTURE).ngroup()).groupby("family")
+    varied = (family[["number", "sites"]].transform("nunique") > 1).all(axis="columns")
+    kept = (family["sites"].transform("size") <= MOST_NETWORKS) & varied
     ordered = known[kept].sort_values(["family", "sites", "run_id"], ignore_index=True)
     return carried(ordered, signatures)
 
@@ -91,7 +95,10 @@ def depths_finding(networks: pd.DataFrame) -> str:
         From ``depths``.
     """
     if networks.empty:
-        return f"No family has two to {MOST_NETWORKS} networks that differ in their number of sites"
+        return (
+            f"No family of several architectures has two to {MOST_NETWORKS} networks that differ in"
+            " their number of sites"
+        )
     families = [rows for _, rows in networks.groupby("family")]
     clearest = min(families, key=_p)
     have = counted(len(families), "family has", "families have")
@@ -101,7 +108,7 @@ def depths_finding(networks: pd.DataFrame) -> str:
 def _architectures(networks: pd.DataFrame) -> pd.DataFrame:
     """Return the mean of each architecture's networks with a score, the shallowest first."""
     known = networks[networks["median"].notna()]
-    means = known.groupby(["source", "architecture"], sort=False)[["sites", "median"]].mean()
+    means = known.groupby(ARCHITECTURE, sort=False)[["sites", "median"]].mean()
     return means.sort_values("sites", kind="stable")
 
 

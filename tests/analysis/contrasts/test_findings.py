@@ -187,3 +187,15 @@ def test_findings_on_networks_weigh_a_checkpoint_once() -> None:
     made = signatures(*runs)
     assert "falls in 0 of 2 architectures" in training_finding(training_shift(made))
     assert "in 2 of 2 trained networks" in residual_finding(residual_contrast(made))
+
+
+def test_one_architecture_of_two_numbers_of_sites_is_no_family_of_depths() -> None:
+    alone = [signature(f"x{n}", [0.5] * n, architecture="x", family="A") for n in (3, 4)]
+    assert depths(signatures(*alone)).empty
+    deep = [signature(f"y{n}", [0.3 + n / 50] * n, family="B") for n in range(3, 10)]
+    finding = depths_finding(depths(signatures(*alone, *deep)))
+    assert finding.startswith("1 family has networks of several depths: B:")
+    assert "clearest" not in finding
+    # Of two sources it is two architectures.
+    twice = signatures(alone[0], alone[1].assign(source="timm"))
+    assert len(depths(twice)) == 2
