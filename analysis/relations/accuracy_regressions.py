@@ -137,9 +137,12 @@ def regressions_finding(
     significant = int((ours["p_corrected"] <= SIGNIFICANT).sum())
     left_out = int((ours["r2_left_out"] > 0).sum())
     top = ours.iloc[int(np.argmax(ours["r2"]))]
+    groups, datasets = (ours[name].nunique() for name in ("group", "dataset"))
+    of = f"comparisons, of {counted(groups, 'group')} on {datasets} datasets"
+    many = (of,) if datasets > 1 else ()
     return (
         "The best statistic of signatures passes a test that accounts for every pick in"
-        f" {significant} of {counted(len(ours), 'group')}, and predicts architectures left out"
+        f" {significant} of {counted(len(ours), 'group', *many)}, and predicts architectures left out"
         f" better than their mean in {left_out}; the highest R2 is {number(top['r2'])}"
         f" ({top['predictor']}, {top['group']}, n = {top['n']})"
     )

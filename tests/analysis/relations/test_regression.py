@@ -22,7 +22,7 @@ from analysis.relations.accuracy_predictors import (
     predictors,
     statistics,
 )
-from analysis.relations.accuracy_regressions import regressions
+from analysis.relations.accuracy_regressions import regressions, regressions_finding
 from analysis.statistics.fitted_line import fitted_line
 from analysis.statistics.p_values import corrected
 from survey.errors import SettingsError, UnknownName
@@ -333,6 +333,21 @@ def test_groups_and_datasets_are_apart_and_others_have_no_part() -> None:
     unmeasured = models(["none"])
     assert len(regressions(scores, pd.concat([known, unmeasured]))) == len(table)
     assert regressions(scores.head(0), known).empty
+
+
+def test_groups_on_several_datasets_are_no_more_groups() -> None:
+    scores, known = zoo(12)
+    known["family_group"] = list("ab") * 6
+    one = regressions_finding(regressions(scores, known, permutations=9))
+    assert "of 2 groups, and" in one
+    known["dataset"] = ["digits"] * 4 + ["cifar"] * 8
+    few = regressions_finding(regressions(scores, known, permutations=9))
+    # On the digits two architectures a group are too few.
+    assert "of 2 groups, and" in few
+    again = scores.assign(run_id=scores["run_id"] + "x")
+    runs = known.assign(dataset="digits"), known.assign(dataset="x", run_id=known["run_id"] + "x")
+    table = regressions(pd.concat([scores, again]), pd.concat(runs), permutations=9)
+    assert "of 4 comparisons, of 2 groups on 2 datasets, and" in regressions_finding(table)
 
 
 def test_the_seed_decides() -> None:
