@@ -123,7 +123,7 @@ def survey_facts(material: ReportMaterial) -> dict[str, str]:
     return facts(
         selection=material.selection.describe(),
         runs=whole(len(models)),
-        architectures=whole(models["architecture"].nunique()),
+        architectures=whole(len(models[["source", "architecture"]].drop_duplicates())),
         families=whole(models["family"].nunique()),
         datasets=", ".join(sorted(models["dataset_name"].dropna().unique())),
         activation_sites=whole(len(material.every_signature)),

@@ -26,11 +26,12 @@ from analysis.answers.trend import AffinityByDepth
 from analysis.data.selection import Selection
 from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
 from analysis.report import Report, folder, page_drawings, write_report
-from analysis.report.data import slug
+from analysis.report.data import ReportMaterial, slug
 from analysis.report.data import statement as sql_of
 from analysis.report.elements import page_table, table_of
 from analysis.report.folder import MARKER, report_folder, require_free
 from analysis.report.inline_svg import embedded
+from analysis.report.pages import survey_facts
 from analysis.report.standalone_svg import Words, framed
 from analysis.text import NOTHING, cell, fixed, missing, probability
 from catalog.open_home import open_home
@@ -623,3 +624,10 @@ def test_a_run_that_was_cancelled_is_not_under_way(tmp_path: Path) -> None:
     text = " ".join(Page(tmp_path / "report" / "index.html").text)
     assert "1 run cancelled" in text
     assert "under way" not in text
+
+
+def test_equal_names_of_two_sources_are_two_architectures(tmp_path: Path) -> None:
+    store = Builder(tmp_path)
+    for source in ("small", "timm"):
+        store(f"{source}0", [0.5, 0.6], architecture="resnet18", source=source)
+    assert survey_facts(ReportMaterial(tmp_path))["architectures"] == "2"
