@@ -5,7 +5,8 @@ Both are placed by pixels, from the rows that a drawing shows and the scales of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -163,16 +164,25 @@ def _places(view: View, rows: Sequence[View], channel: str, room: float) -> list
     point = next(
         each["encoding"][channel]["field"] for each in layers_of(view) if _points_of_models(each)
     )
-    domain = next((d for each in same if (d := (each.get("scale") or {}).get("domain"))), None)
-    values = [float(row[point]) for row in rows]
+    scales = [each.get("scale") or {} for each in same]
+    domain = next((d for each in scales if (d := each.get("domain"))), None)
+    # An axis of several layers has one scale: lengths along a logarithmic one are those of logs.
+    log = any(each.get("type") == "log" for each in scales)
+    along: Callable[[float], float] = math.log10 if log else float
+    values = [along(row[point]) for row in rows]
     if domain is None:
         low, high = min(values), max(values)
         span = (high - low) or 1.0
         slack = span * _PADDING / max(room - 2 * _PADDING, 1)
-        domain = [low - slack, high + slack]
+        low, high = low - slack, high + slack
         for each in same:
-            each["scale"] = {"domain": domain, "nice": False, "zero": False}
-    low, high = map(float, domain)
+            each["scale"] = (
+                {"type": "log", "domain": [10**low, 10**high], "nice": False}
+                if log
+                else {"domain": [low, high], "nice": False, "zero": False}
+            )
+    else:
+        low, high = map(along, domain)
     return [room * (value - low) / (high - low) for value in values]
 
 

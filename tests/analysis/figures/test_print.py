@@ -17,13 +17,15 @@ from analysis.choices import PAPER_METRICS
 from analysis.figure_style import FigureStyle
 from analysis.figures.dendrogram import LEAF
 from analysis.figures.files.labels import _apart, label_points
-from analysis.figures.files.layout import printed
-from analysis.figures.files.vega import specification
+from analysis.figures.files.layout import _views, printed
+from analysis.figures.files.vega import layers_of, specification
+from analysis.relations.trend import trend_points, trends
 from analysis.similarity.clusters import cluster
 from analysis.similarity.distances import distance_matrix
 from analysis.similarity.neighbours import neighbours
 from survey.errors import SettingsError
 from tests.analysis.figures.frames import surveyed
+from tests.analysis.made import models, signature, signatures
 
 FINDING = "Median affinity goes from"
 
@@ -109,6 +111,27 @@ def test_points_are_labelled_where_no_label_meets_another() -> None:
     places = [(each["encoding"]["x"]["value"], each["encoding"]["y"]["value"])
               for each in crowd["layer"][1:]]  # fmt: skip
     assert len(set(places)) == len(places)
+
+
+def test_labelled_points_keep_a_logarithmic_axis() -> None:
+    rates = [0.001, 0.01, 0.1, 1.0]
+    runs = [signature(f"{rate:g}", [0.9, 0.5], architecture="n", relative_depth=[0, 1])
+            for rate in rates]  # fmt: skip
+    frames = signatures(*runs), models([f"{rate:g}" for rate in rates], architecture="n",
+                                       tags=[{"lr": rate} for rate in rates])  # fmt: skip
+    chart = figures.trend_chart(trends(*frames), trend_points(*frames))
+    drawn = printed(specification(chart), FigureStyle(label_points=True, bare=True))
+    (view,) = (each for each in _views(drawn.spec) if "layer" in each)
+    texts = [each for each in view["layer"] if each["mark"]["type"] == "text"]
+    scales = [each["encoding"]["x"]["scale"] for each in layers_of(view) if each not in texts]
+    assert {each["type"] for each in scales} == {"log"}
+    assert len({tuple(each["domain"]) for each in scales}) == 1
+    # Of four rates, each ten times the one before, the labels stand at equal distances.
+    places = [each["encoding"]["x"]["value"] for each in texts
+              if each["mark"]["align"] == "left"]  # fmt: skip
+    steps = [b - a for a, b in pairwise(places)]
+    assert len(steps) >= 2
+    assert steps == pytest.approx([steps[0]] * len(steps), abs=0.2)
 
 
 @given(st.lists(st.floats(0, 150), min_size=1, max_size=8))
