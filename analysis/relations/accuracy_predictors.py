@@ -13,6 +13,7 @@ import pandas as pd
 
 from analysis.choices import Accuracy
 from analysis.data.checkpoint_means import checkpoint_means
+from analysis.data.families import families_of
 from analysis.data.model_names import measured_on, trained
 from analysis.data.run_tags import column_of_numbers
 from analysis.data.validation import MODELS, require_choice, require_columns
@@ -60,10 +61,10 @@ def predictors(
     pandas.DataFrame
         One row an architecture, group of families and dataset: ``family_group``, ``dataset``,
         ``source``, ``architecture``, ``model`` (the label of its only run with an accuracy; of
-        several, the architecture), ``family`` (the architecture where none is known),
-        ``measured`` and ``reported`` (how many checkpoints with such an accuracy), and means over
-        these: ``top1`` (a fraction) and a column ``kind:predictor`` for each predictor, NaN where
-        one of these checkpoints has none.
+        several, the architecture), ``family`` (of ``analysis.data.families``), ``measured`` and
+        ``reported`` (how many checkpoints with such an accuracy), and means over these: ``top1`` (a
+        fraction) and a column ``kind:predictor`` for each predictor, NaN where one of these
+        checkpoints has none.
 
     Raises
     ------
@@ -101,8 +102,9 @@ def predictors(
     architectures = points.index.get_level_values("architecture")
     names = scored.groupby(point)["model"].agg(["first", "size"]).reindex(family.index)
     only = names["first"].where(names["size"] == 1, architectures)
-    texts = {"model": only, "family": family.fillna(architectures.to_series(family.index))}
-    return points.join(checkpoints.astype("int64")).assign(**texts).reset_index()
+    counted = points.join(checkpoints.astype("int64"))
+    result = counted.assign(model=only, family=family).reset_index()
+    return result.assign(family=families_of(result))
 
 
 def statistics(scores: pd.DataFrame) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from scipy.special import stdtr, stdtrit
 from analysis.array_types import Floats, Integers
 from analysis.choices import PAPER_METRICS
 from analysis.data.checkpoint_means import checkpoint_means
+from analysis.data.families import families_of
 from analysis.data.model_names import measured_on, trained
 from analysis.data.paired_sites import execution_order
 from analysis.data.provenance import carried
@@ -247,9 +248,7 @@ def _mean_rows(
 ) -> list[Row]:
     """Return the mean over each family, or over all, on each dataset by itself."""
     members = models.assign(name=models["family"] if by == "family" else "all")
-    families = models["family"].astype("object")
-    alone = models["source"].astype(str) + ":" + models["architecture"].astype(str)
-    members["unit"] = families.where(families != "", alone)
+    members["unit"] = families_of(models)
     members = members[members["name"] != ""]
     known = members[members["counts"] & members["pearson"].notna()]
     # Each architecture counts once, with the mean over its checkpoints.

@@ -15,6 +15,7 @@ import pandas as pd
 
 from analysis.choices import Accuracy
 from analysis.data.checkpoint_means import checkpoint_means
+from analysis.data.families import families_of
 from analysis.data.model_names import measured_on, trained
 from analysis.data.network_measures import in_declared_order
 from analysis.data.tables import Row, result_table
@@ -121,8 +122,8 @@ def measured_runs(
     -------
     pandas.DataFrame
         One row a run that has any measure: ``dataset``, ``source``, ``architecture``,
-        ``checkpoint``, ``model``, ``family`` (the architecture where none is known), each measure, ``TARGETS``, and ``GIVEN``
-        of ``analysis.relations.held_constant``.
+        ``checkpoint``, ``model``, ``family`` (of ``analysis.data.families``), each measure,
+        ``TARGETS``, and ``GIVEN`` of ``analysis.relations.held_constant``.
     """
     require_columns(signatures, NEEDED_OF_SITES)
     require_columns(models, NEEDED_OF_MODELS, MODELS)
@@ -135,7 +136,7 @@ def measured_runs(
     numbers = values.join([_of_signatures(signatures), _of_models(known, accuracy)], how="right")
     texts = known[["source", "architecture", "checkpoint", "model"]].assign(
         dataset=pd.Series(map(measured_on, known.to_dict("records")), known.index, dtype=str),
-        family=known["family"].replace("", None).fillna(known["architecture"]),
+        family=families_of(known),
     )
     return texts.join(numbers)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from analysis.data.families import families_of
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
 from analysis.statistics.trend import Trend
@@ -84,9 +85,7 @@ def timeline_finding(timeline: pd.DataFrame) -> str:
     # The weights of one architecture have one year: they tell no more of a trend than one of them.
     by_architecture = rows.groupby(["source", "architecture"])
     means = by_architecture[["year", "median"]].mean()
-    # A family is a point where it has a name: else each of its architectures is one.
-    names = by_architecture["family"].first().replace("", None)
-    families = names.fillna(names.index.to_series().map(str))
+    families = families_of(by_architecture["family"].first().reset_index())
     trend = Trend.of(means["year"], means["median"], families)
     start, end = years["median"].iloc[0], years["median"].iloc[-1]
     of_families = counted(families.nunique(), "family", "families")

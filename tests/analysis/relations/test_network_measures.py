@@ -166,7 +166,7 @@ def test_a_point_is_an_architecture_with_the_mean_over_its_checkpoints() -> None
     known_runs = measured_runs(sites, known, measured)
     every = points(known_runs, ["mean", "width", "top-1"]).set_index("architecture")
     assert list(every["model"]) == ["a", "b1"]
-    assert list(every["family"]) == ["F", "b"]
+    assert list(every["family"]) == ["F", "small:b"]
     assert every.loc["a", "mean"] == pytest.approx(0.35)
     assert every.loc["a", "width"] == pytest.approx(np.log(10))
     assert list(every["top-1"]) == pytest.approx([0.6, 0.9])

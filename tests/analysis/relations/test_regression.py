@@ -264,6 +264,18 @@ def test_a_checkpoint_measured_again_weighs_no_more() -> None:
         pd.testing.assert_frame_equal(predictors(*both, "measured"), once)
 
 
+@pytest.mark.parametrize("unknown", [None, ""])
+def test_equal_names_of_two_sources_are_no_family(unknown: str | None) -> None:
+    scores, known = zoo(6, seed=18)
+    known["family"] = unknown
+    known["architecture"] = list("abcabc")
+    known["source"] = ["small"] * 3 + ["timm"] * 3
+    assert set(predictors(scores, known, "measured")["family"]) == {
+        f"{source}:{name}" for source in ("small", "timm") for name in "abc"
+    }
+    assert set(regressions(scores, known, permutations=9)["families"]) == {6}
+
+
 def test_picks_are_corrected_for_their_number() -> None:
     scores, known = zoo(24, seed=14)
     known["family_group"] = np.repeat(["a", "b", "c", "d"], 6)
