@@ -90,7 +90,8 @@ def predictors(
     # a predictor and the accuracies are means over the same checkpoints.
     counts = accuracies["top1"].notna()
     numbers = others.join([*by_kind, accuracies["top1"]])[counts]
-    on = [measured_on(run) for run in known.to_dict("records")]
+    # Of no run at all the datasets are texts, too.
+    on = pd.Series(map(measured_on, known.to_dict("records")), known.index, dtype=str)
     runs = known[[*_POINT, "checkpoint", "model", "family"]].assign(dataset=on)
     point = list(_POINT)
     family = runs["family"].replace("", None).groupby([runs[name] for name in point]).first()

@@ -306,9 +306,10 @@ def test_titles_hold_what_picking_is_worth(fitted):
     assert set(gates["group"]) == {"NAS-based"}
 
 
-def test_groups_too_small_to_fit_are_said_to_be():
+@pytest.mark.parametrize("count", [3, 0])
+def test_groups_too_small_to_fit_are_said_to_be(count: int):
     frame = surveyed(3)
-    runs = runs_of(frame)
+    runs = runs_of(frame).head(count)
     none = regressions(frame, runs, permutations=9)
     assert regression_rows(none, frame, runs).empty
     with pytest.raises(NothingToDraw, match="enough models"):
