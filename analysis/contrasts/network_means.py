@@ -67,7 +67,7 @@ def network_means(
             yield row | {"reason": "nothing that counts can be compared"}
             continue
         networks = checkpoint_means(known, ["architecture"], names, _CHECKPOINT)
-        row |= {"n": len(networks), **networks.mean().to_dict()}
+        row |= {"n": len(networks), **dict(zip(names, networks.mean(), strict=True))}
         if len(networks) == 1:
             yield row | {"reason": "one network: no test"}
             continue

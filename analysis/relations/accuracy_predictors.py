@@ -44,9 +44,6 @@ NEEDED_OF_MODELS = (
 GROUP = ("family_group", "dataset")
 _POINT = (*GROUP, "source", "architecture")
 
-#: What a predictor without numbers cannot be used for.
-_USE = "regressed on it"
-
 
 def predictors(
     signatures: pd.DataFrame,
@@ -84,7 +81,8 @@ def predictors(
         for kind, roles in _ROLES.items()
     ]
     others = known[list(CHARACTERISTICS)].astype("float64").add_prefix("characteristic:")
-    others = others.assign(**{f"{GIVEN}:{name}": column_of_numbers(known, name, _USE) for name in given})
+    ours = {f"{GIVEN}:{name}": column_of_numbers(known, name, "regressed on it") for name in given}
+    others = others.assign(**ours)
     accuracies = known_accuracies(known, accuracy)
     # A checkpoint without an accuracy has no part in the means of its architecture. Any other has:
     # a predictor and the accuracies are means over the same checkpoints.
@@ -96,7 +94,8 @@ def predictors(
     point = list(_POINT)
     family = runs["family"].replace("", None).groupby([runs[name] for name in point]).first()
     scored = runs[counts].join([numbers, accuracies[["measured", "reported"]]])
-    points = checkpoint_means(scored, point, list(numbers), skipna=False).reindex(family.index)
+    means = checkpoint_means(scored, point, list(map(str, numbers)), skipna=False)
+    points = means.reindex(family.index)
     # Repeats of a checkpoint are one of it.
     single = scored.drop_duplicates([*point, "checkpoint"]).groupby(point)
     checkpoints = single[["measured", "reported"]].sum().reindex(family.index, fill_value=0)

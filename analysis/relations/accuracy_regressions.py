@@ -142,8 +142,8 @@ def regressions_finding(
     many = (of,) if datasets > 1 else ()
     return (
         "The best statistic of signatures passes a test that accounts for every pick in"
-        f" {significant} of {counted(len(ours), 'group', *many)}, and predicts architectures left out"
-        f" better than their mean in {left_out}; the highest R2 is {number(top['r2'])}"
+        f" {significant} of {counted(len(ours), 'group', *many)}, and predicts architectures left"
+        f" out better than their mean in {left_out}; the highest R2 is {number(top['r2'])}"
         f" ({top['predictor']}, {top['group']}, n = {top['n']})"
     )
 
