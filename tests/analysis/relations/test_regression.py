@@ -226,6 +226,7 @@ def test_checkpoints_of_an_architecture_are_no_more_evidence_than_one() -> None:
     scores, known = zoo(count, sites=sites, gates=False, depth=20, parameters=10**6, gflops=1.0)
     known["family_group"] = [f"g{each // len(sizes):03}" for each in architecture]
     known["architecture"] = [f"a{each}" for each in architecture]
+    known["checkpoint"] = known["run_id"]
     known["measured_top1"] = alike(rng.normal(size=count), architecture, rng)
     scores["affinity"] = 10 + alike(rng.normal(size=(count, sites)), architecture, rng).ravel()
     table = regressions(scores, known, permutations=199)
@@ -238,7 +239,7 @@ def test_checkpoints_of_an_architecture_are_no_more_evidence_than_one() -> None:
 
 def test_a_point_is_the_mean_over_the_checkpoints_of_an_architecture() -> None:
     scores, known = zoo(9, gates=False, seed=13)
-    known["architecture"] = list("aaabbcdee")
+    known["architecture"], known["checkpoint"] = list("aaabbcdee"), known["run_id"]
     known.loc[1, "measured_top1"] = None
     # A network of the same name from another package is another point.
     known.loc[8, "source"] = "timm"
@@ -387,7 +388,7 @@ def test_alike_families_are_no_independent_architectures(sizes: tuple[int, ...])
 
 def test_a_predictor_and_an_accuracy_are_of_the_same_checkpoints() -> None:
     scores, known = zoo(7, gates=False, seed=16)
-    known["architecture"] = list("aabcdef")
+    known["architecture"], known["checkpoint"] = list("aabcdef"), known["run_id"]
     known["tags"] = [{"lr": float(each)} if each != 1 else {} for each in range(7)]
     row = at(regressions(scores, known, permutations=9, given=["tags.lr"]), "given", "tags.lr")
     theirs = stats.linregress(range(2, 7), known["measured_top1"][2:])
