@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fastapi import Request
 from fastapi.testclient import TestClient
 
 from catalog.home import Home
@@ -23,6 +24,7 @@ from catalog.registry.registry import Registry
 from catalog.registry.rows import EventEntry, JobEntry, ScheduleEntry
 from catalog.store import projection
 from catalog.store.reader import query
+from jobs.service.api.formats import format_of
 from jobs.service.api.lists import LISTINGS
 from jobs.service.application import make_application
 from jobs.service.settings import ServiceSettings
@@ -235,6 +237,24 @@ def test_formats_agree(client: TestClient) -> None:
     assert client.get(f"{API}/runs", headers={"Accept": "image/png"}).status_code == 406
     wanted = {"Accept": "text/csv;q=0.5, application/json;q=0.9, text/html"}
     assert client.get(f"{API}/runs", headers=wanted).headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        ("*", "json"),
+        ("text/*", "csv"),
+        ("image/png, application/vnd.apache.parquet", "parquet"),
+        ("*/csv", "csv"),
+        # As an expression each star could take any share of the letters.
+        (f"{'*' * 40}!, text/csv", "csv"),
+        (f"application/{'*' * 40}!, text/csv", "csv"),
+    ],
+)
+@pytest.mark.timeout(60)
+def test_stars_stand_for_parts_of_a_media_type(accept: str, form: str) -> None:
+    headers = [(b"accept", accept.encode())]
+    assert format_of(Request({"type": "http", "headers": headers})) == form
 
 
 def test_items_have_addresses(client: TestClient) -> None:
