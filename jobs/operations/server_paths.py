@@ -14,11 +14,14 @@ if TYPE_CHECKING:
 
 Rows = TypeVar("Rows", "pa.Table", "pa.RecordBatch")
 
-# Where a file of an installed package begins in a traceback.
-_PACKAGES = re.compile(r"(?<![\w.])/[^\n\"']*?/(?:site|dist)-packages/")
+# Texts may be anybody's, of any length: each expression takes time in proportion to its text.
+
+# Where a file of an installed package begins in a traceback; else a rest of a line, which is kept:
+# none begins at its other slashes either.
+_PACKAGES = re.compile(r"(?<![\w.])(?:/[^\n\"']*?/(?:site|dist)-packages/|(/[^\n\"']*))")
 
 # A value such as `file:/my folder/name.pth[:10]`, which may hold spaces.
-_REFERENCE = re.compile(r"(\w+:)(?:~|\.{1,2})?/(?!/)(?:[^/\n]*/)*")
+_REFERENCE = re.compile(r"(?<!\w)(\w+:)(?:~|\.{1,2})?/(?!/)(?:[^/\n]*/)*")
 
 # Neither the second part of `a/b` nor of a URL: a path begins after a space, a quote or a colon. A
 # folder's name may hold spaces, but neither begins nor ends with one: `a / b` is no path, nor are
@@ -46,7 +49,7 @@ def without_paths(text: str, roots: Sequence[Path] = ()) -> str:
         text = text.replace(f"{root.parent}/", "")
     for folder in _IMPORTED:
         text = text.replace(folder, "")
-    return _PATH.sub("", _PACKAGES.sub("", text))
+    return _PATH.sub("", _PACKAGES.sub(r"\1", text))
 
 
 def without_folders(value: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from fastapi import APIRouter, Request
 
 from catalog.home import Home
-from jobs.operations.server_paths import without_paths
+from jobs.operations.server_paths import without_folders, without_paths
 from survey.errors import ClusterError, QueryError, StoreError, SurveyError, UnknownName
 from tests.jobs.service.conftest import Serve, shown_paths
 
@@ -106,6 +106,20 @@ def test_browsers_get_a_page(serve: Serve, address: str, status: int) -> None:
 )
 def test_paths_end_at_their_last_name(text: str, expected: str) -> None:
     assert without_paths(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/ " * 500_000, "/ " * 500_000),
+        (f"file:/b/{'a' * 1_000_000}", f"file:{'a' * 1_000_000}"),
+    ],
+    ids=["slashes", "letters"],
+)
+@pytest.mark.timeout(60)
+def test_paths_are_looked_for_in_proportion_to_the_text(text: str, expected: str) -> None:
+    # In time that grows with the square of the letters, neither would end.
+    assert without_folders(text) == expected
 
 
 def test_a_body_has_a_limit(serve: Serve) -> None:
