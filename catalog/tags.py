@@ -23,7 +23,7 @@ Tags = Mapping[str, TagValue]
 #: What of a run a label is of.
 LABELLED = ("model", "checkpoint", "dataset")
 
-#: Characters of the longest label, and of the longest text of a tag.
+#: Characters of the longest label, text of a tag, and name of a survey or schedule.
 LONGEST = 200
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from survey.text import first_names
+from survey.text import first_names, shortened
 
 
 class SurveyError(Exception):
@@ -101,7 +101,7 @@ class UnknownName(CatalogError):
     kind : str
         What was looked up: ``architecture``, ``setting``, ...
     name : str
-        The name met.
+        The name met; the message has its first 200 letters.
     choices : iterable of str
         The names that exist.
     hint : str, optional
@@ -113,7 +113,9 @@ class UnknownName(CatalogError):
     ) -> None:
         # Several sources may have a model of one name.
         known = sorted(set(choices))
-        super().__init__(f"unknown {kind} {name!r}", hint=hint or self._names(name, known))
+        super().__init__(
+            f"unknown {kind} {shortened(repr(name), 200)}", hint=hint or self._names(name, known)
+        )
 
     @staticmethod
     def _names(name: str, known: list[str]) -> str | None:

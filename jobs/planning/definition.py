@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError
 
 from catalog.bounds import parse_toml, read_at_most
-from catalog.tags import TagValue
+from catalog.tags import LONGEST, TagValue
 from jobs.planning.survey_tables import (
     SETTINGS,
     CheckpointChoice,
@@ -29,6 +29,7 @@ from jobs.planning.survey_tables import (
 from survey import MeasureSettings, SettingsError, UnknownName
 from survey.metrics import with_known_metrics
 from survey.network_measures import MEASURES
+from survey.text import shortened
 
 #: The dataset of a survey that names none.
 DEFAULT_DATASET = "digits"
@@ -70,7 +71,7 @@ class Definition(SurveyTable):
     place = "no heading, at the top"
     sought_elsewhere = ("name", "settings")
 
-    #: Its name in the registry.
+    #: Its name in the registry. One that is declared has at most ``LONGEST`` characters.
     name: Name
     #: The models; never empty.
     models: Annotated[tuple[ModelChoice, ...], AfterValidator(ModelChoice.without_args)] = ()
@@ -182,6 +183,13 @@ def parse_definition(
     origin: str | None = None,
 ) -> Definition:
     """Check plain values and build a definition from them; see ``read_definition``."""
+    own = values.get("name")
+    if isinstance(own, str) and len(own) > LONGEST:
+        raise SettingsError(
+            f"the survey's name {shortened(repr(own))} has {len(own):,} characters, must have at"
+            f" most {LONGEST}",
+            hint="choose a shorter name",
+        )
     declared = _table(values, "settings")
     refuse_unknown("setting", declared, SETTINGS)
     given = {

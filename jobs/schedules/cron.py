@@ -124,7 +124,10 @@ def recorded_definition(
 ) -> Definition:
     """Return a survey from its record in the registry; see ``Definition.origin``."""
     settings = MeasureSettings.from_record(stored.get("settings", {})).to_dict()
-    return parse_definition({**stored, "settings": settings}, name, base, origin=origin)
+    values = {**stored, "settings": settings}
+    # One that was recorded before names had a limit may be longer than one that is declared.
+    name = values.pop("name", name)
+    return parse_definition(values, name, base, origin=origin)
 
 
 def due_times(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:

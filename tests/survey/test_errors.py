@@ -38,6 +38,12 @@ def test_exit_codes() -> None:
     assert set(codes.values()) == {1, 2, 3}
 
 
+def test_of_a_long_unknown_name_its_beginning_is_repeated() -> None:
+    error = UnknownName("run", "/ " * 100_000, ["run1"])
+    assert error.message.startswith("unknown run '/ / ")
+    assert len(error.message) < 250
+
+
 def test_unknown_names_are_answered(subtests: pytest.Subtests) -> None:
     for name, choices, hint in [
         ("resnet5", ["resnet50", "vgg11"], "did you mean resnet50?"),

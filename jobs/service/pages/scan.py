@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from catalog.bounds import parse_toml
 from catalog.home import Home
 from catalog.registry.registry import Registry
+from catalog.tags import LONGEST
 from jobs.operations.control import find_job
 from jobs.operations.server_paths import without_paths
 from jobs.operations.watch import look_at
@@ -63,7 +64,7 @@ class SurveyForm(BaseModel):
             raise SettingsError("no model is named", hint="name some, such as small:digits_*")
         weights = {"checkpoints": given} if (given := self.checkpoints.split()) else {}
         models = [{"name": name, **weights} for name in names]
-        tables: dict[str, Any] = {"name": names[0], "models": models}
+        tables: dict[str, Any] = {"name": names[0][:LONGEST], "models": models}
         if dataset := self.dataset.strip():
             tables["datasets"] = [{"name": dataset}]
         if number := self.images_per_score.strip():

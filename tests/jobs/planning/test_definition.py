@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from catalog.tags import LONGEST
 from jobs.planning.definition import parse_definition, read_definition
 from jobs.planning.targets import targets
 from jobs.schedules.cron import recorded_definition
@@ -132,6 +133,18 @@ def test_names_that_are_no_text_are_refused(values):
     with pytest.raises(SettingsError, match="udcff") as caught:
         parse_definition(values, "test", Path())
     assert caught.value.hint
+
+
+def test_a_name_has_a_limit_where_it_is_declared(tmp_path):
+    values = {"models": [{"name": "small:digits_vgg7"}]}
+    assert parse_definition({**values, "name": "a" * LONGEST}, "x", Path()).name == "a" * LONGEST
+    long = "a" * 300_000
+    with pytest.raises(SettingsError, match="300,000") as caught:
+        parse_definition({**values, "name": long}, "x", Path())
+    assert len(caught.value.message) < 250
+    # Records of before are read.
+    assert recorded_definition({**values, "name": long}, "x", tmp_path).name == long
+    assert recorded_definition(values, long, tmp_path).name == long
 
 
 def test_whole_numbers_are_numbers(tmp_path):
