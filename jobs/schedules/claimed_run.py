@@ -249,12 +249,15 @@ def _settlement(outcome: Outcome) -> Settlement:
     """Return the settlement of a row whose survey came to its end."""
     failed, unfetched = len(outcome.failed), len(outcome.unfetched)
     parked = len(outcome.parked)
+    cancelled = len(outcome.cancelled) + len(outcome.plan.held_as("cancelled"))
     reasons = [f"{failed} of {len(outcome.plan.jobs)} jobs failed"] if failed else []
     reasons += [f"{counted(parked, 'job is', 'jobs are')} parked"] if parked else []
     reasons += [f"{unfetched} files could not be fetched"] if unfetched else []
+    # Somebody wanted that, so that it is no failure; of this survey perhaps nobody did.
+    held = [f"{counted(cancelled, 'job is', 'jobs are')} cancelled"] if cancelled else []
     return Settlement(
         "failed" if reasons else "done",
-        "; ".join(reasons) or None,
+        "; ".join(reasons + held) or None,
         measured=len(outcome.done),
         failed=failed,
         skipped=len(outcome.plan.done),

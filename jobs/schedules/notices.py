@@ -41,10 +41,11 @@ def end_notice(title: str, settled: Settled) -> Notice:
 
 
 def outcome_of(settled: Settled) -> str:
-    """Return what became of a run: the reason, or its counts of jobs."""
+    """Return what became of a run: the reason, and its counts of jobs unless it failed."""
     counts = ((name, getattr(settled, name)) for name in _COUNTS)
     known = ", ".join(f"{count} {name}" for name, count in counts if count is not None)
-    return "; ".join(filter(None, (settled.state, settled.reason or known)))
+    shown = known if settled.state == "done" or not settled.reason else ""
+    return "; ".join(filter(None, (settled.state, shown, settled.reason)))
 
 
 def drift_notice(home: Home, since: datetime | None) -> Notice | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,9 +24,10 @@ from jobs.runners.base import Runner
 from jobs.runners.options import Limits
 from jobs.scan.reporter import Reporter
 from jobs.schedules.claimed_run import ClaimedRun, Ended, Pace, abandoned, take, utc_now
+from jobs.schedules.cron import definition_of as scheduled
 from jobs.schedules.cron import recorded_definition
 from jobs.schedules.process import is_gone
-from survey.errors import SettingsError
+from survey.errors import SettingsError, SurveyError
 
 #: Whether a survey was cancelled is looked at with every renewal of its lease.
 _PACE = Pace(beat=2.0)
@@ -80,16 +82,29 @@ def cancel(home: Home, registry: Registry, submission: Submission) -> None:
 def cancel_jobs(home: Home, registry: Registry, submission: Submission) -> None:
     """Cancel the jobs of a submission that are not over; a scan stops them within seconds.
 
-    Those that another open submission asks for, as far as it was planned, stay as they are.
+    Those that another open submission or a due time that runs asks for, as far as it was planned,
+    stay as they are.
     """
     going_on = (each for each in registry.submissions.open() if each.cancel_at is None)
     others = {each.survey_id for each in going_on if each.id != submission.id}
+    others.update(_due_surveys(registry))
     shared = {job.key for survey_id in others for job in registry.jobs(survey_id)}
     # Rows come before the registry: a scan killed in between has done the job all the same.
     done = {run_id for run_id, state in run_states(home).items() if state.status == "done"}
     jobs = registry.jobs(submission.survey_id)
     keys = [job.key for job in jobs if job.run_id not in done and job.key not in shared]
     registry.set_states(keys, "cancelled", ("todo", "running"))
+
+
+def _due_surveys(registry: Registry) -> Iterator[int]:
+    """Yield the surveys of due times that run."""
+    for schedule in registry.schedules.all():
+        ticks = registry.schedules.open_ticks(schedule)
+        if any(each.state == "running" and each.cancel_at is None for each in ticks):
+            # Of one that cannot be read nothing was planned.
+            with suppress(SurveyError):
+                definition = scheduled(schedule)
+                yield registry.record_survey(definition.name, declared(definition))
 
 
 def retry(registry: Registry, submission: Submission) -> None:

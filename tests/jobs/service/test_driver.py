@@ -35,8 +35,8 @@ from jobs.runners.local import LocalRunner
 from jobs.scan.interruption import termination_interrupts
 from jobs.scan.reporter import Reporter
 from jobs.schedules.claimed_run import MOST_LOSSES, Pace, take, utc_now
-from jobs.schedules.cron import ORIGIN, new_entry
-from jobs.schedules.tick import tick
+from jobs.schedules.cron import ORIGIN, definition_of, new_entry
+from jobs.schedules.tick import next_due, tick
 from jobs.service import driver
 from jobs.service.driver import DriverSettings, _Driver
 from jobs.service.driver_state import DriverFile, driver_state, only_driver
@@ -375,6 +375,10 @@ def test_cancelling_holds_the_jobs_that_are_not_over(home, looked):
         looked()
         ended = registry.submissions.named(again.id)
     assert (ended.state, ended.measured, ended.skipped) == ("done", 0, 1)
+    assert ended.reason == "1 job is cancelled"
+    assert events(home)[0].title.endswith(
+        "done; 0 measured, 0 failed, 1 skipped; 1 job is cancelled"
+    )
 
 
 def test_cancelling_leaves_the_jobs_of_another_open_survey(home):
@@ -389,6 +393,22 @@ def test_cancelling_leaves_the_jobs_of_another_open_survey(home):
         assert states == {"digits_vgg9": "todo", "digits_plain14": "cancelled"}
         cancel(home, registry, second)
         assert [job.state for job in registry.jobs(second.survey_id)] == ["cancelled"]
+
+
+def test_cancelling_leaves_the_jobs_of_a_due_time_that_runs(home):
+    one = small_survey(models=[{"name": "small:digits_vgg9"}])
+    due_now(home, one)
+    with Registry(home) as registry:
+        schedule, due = next_due(registry.schedules, now := utc_now(), 3600.0)
+        running = take(registry.schedules, due, now, driver.Pace())
+        planned = definition_of(schedule)
+        record_plan(registry, planned, make_plan(planned, {}, Holdings(home)))
+        cancel(home, registry, queued := submit(registry, one))
+        assert [job.state for job in registry.jobs(queued.survey_id)] == ["todo"]
+        # One that is asked to stop keeps none.
+        assert registry.schedules.request_cancel(running, now)
+        cancel(home, registry, queued := submit(registry, one))
+        assert [job.state for job in registry.jobs(queued.survey_id)] == ["cancelled"]
 
 
 def test_a_survey_that_is_being_cancelled_keeps_no_job(home):
