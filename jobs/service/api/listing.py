@@ -23,6 +23,9 @@ from survey.column_fields import Column
 #: Rows of a page, and the most of them.
 ROWS, MOST_ROWS = 100, 10_000
 
+#: How often a parameter may be given: a statement has a part for each value.
+MOST_VALUES = 200
+
 #: SQL types of columns that order and filter.
 SCALARS = frozenset(("VARCHAR", "INTEGER", "BIGINT", "DOUBLE", "TIMESTAMPTZ", "BOOLEAN"))
 

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from analysis.option_fields import address_name, option_fields
-from jobs.service.api.listing import MOST_ROWS, ROWS, Listing, in_utc
+from jobs.service.api.listing import MOST_ROWS, MOST_VALUES, ROWS, Listing, in_utc
 from survey.column_fields import Column
 
 #: PostgreSQL's texts hold no NUL, and SQLite's end there.
@@ -59,7 +59,7 @@ def page_model(listing: Listing, item: type[BaseModel]) -> type[BaseModel]:
     """Return what a page in JSON is, for the schema."""
     return create_model(
         f"{listing.name}_page",
-        items=(several(item), ...),
+        items=(_list_of(item), ...),
         next=(str | None, Field(None, description="The next page's token.")),
     )
 
@@ -125,9 +125,8 @@ def options_from(declaration: type, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_option(hint: Any, option: dataclasses.Field[Any]) -> Any:
     details = option.metadata
-    kind = several(str) if details["repeated"] else hint
-    most = MOST_REPEATED if details["repeated"] else None
-    bounds = {"ge": details["minimum"], "le": details["maximum"], "max_length": most}
+    kind = several(str, MOST_REPEATED) if details["repeated"] else hint
+    bounds = {"ge": details["minimum"], "le": details["maximum"]}
     bounds = {name: value for name, value in bounds.items() if value is not None}
     # What is not given keeps the default that the option declares.
     default = Field(None, alias=address_name(option), description=described(option), **bounds)
@@ -145,8 +144,12 @@ def one_of(names: Iterable[str]) -> Any:
     return cast("Any", Literal)[tuple(names)]
 
 
-def several(kind: Any) -> Any:
+def several(kind: Any, most: int = MOST_VALUES) -> Any:
     """Return the type of a parameter that may be given several times."""
+    return Annotated[_list_of(kind), Field(max_length=most)]
+
+
+def _list_of(kind: Any) -> Any:
     return cast("Any", list)[kind]
 
 

@@ -19,7 +19,7 @@ from catalog.store.reader import query as stored
 from catalog.store.reader import run_row
 from jobs.choices import Suffix
 from jobs.service.api.formats import format_of, page_headers, table_response
-from jobs.service.api.listing import MOST_ROWS, ROWS
+from jobs.service.api.listing import MOST_ROWS, MOST_VALUES, ROWS
 from jobs.service.api.parameters import TYPES
 from jobs.service.api.result_page import PageParameters, known_column, page_of
 from jobs.service.api.routes import add_table_routes
@@ -64,11 +64,17 @@ class QueryRows(BaseModel):
 class QueryParameters(PageParameters):
     """What is asked of a named query."""
 
-    run: list[str] = Field([], description="Ids of the runs that it is about.")
-    where: list[Annotated[str, Field(pattern="^[^=]+=")]] = Field(
-        [], description="COLUMN=VALUE; values of a column are alternatives, * and ? any text."
+    run: list[str] = Field(
+        [], max_length=MOST_VALUES, description="Ids of the runs that it is about."
     )
-    facet: list[str] = Field([], description="Columns whose values are counted.")
+    where: list[Annotated[str, Field(pattern="^[^=]+=")]] = Field(
+        [],
+        max_length=MOST_VALUES,
+        description="COLUMN=VALUE; values of a column are alternatives, * and ? any text.",
+    )
+    facet: list[str] = Field(
+        [], max_length=MOST_VALUES, description="Columns whose values are counted."
+    )
     limit: int = Field(ROWS, ge=1, le=MOST_ROWS, description="Most items of a page.")
 
 
@@ -103,7 +109,7 @@ def _add(query: NamedQuery) -> None:
         rows = _rows(home, query, asked)
         wanted = _wanted(rows, asked)
         counted = replace(wanted, limit=asked.limit)
-        facets = {by: _counts(rows.facet(home, counted, by)) for by in asked.facet}
+        facets = {by: _counts(rows.facet(home, counted, by)) for by in dict.fromkeys(asked.facet)}
         # Places are of what the home holds now.
         made_from = (revision(home), query.name, repr(asked.run), repr(asked.where))
         table, token = page_of(rows.page(home, wanted), asked, made_from, DECIMALS)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobs.service.api.listing import MOST_ROWS
+from jobs.service.api.listing import MOST_ROWS, MOST_VALUES
 from jobs.service.api.page_tokens import content_of, token_of, wrong_token
 from jobs.service.problems import Refusal
 from survey.errors import UnknownName
@@ -25,8 +25,10 @@ class PageParameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    sort: list[str] = Field([], description="Columns to sort by; a minus sorts downwards.")
-    fields: list[str] = Field([], description="Columns of the items.")
+    sort: list[str] = Field(
+        [], max_length=MOST_VALUES, description="Columns to sort by; a minus sorts downwards."
+    )
+    fields: list[str] = Field([], max_length=MOST_VALUES, description="Columns of the items.")
     limit: int | None = Field(
         None, ge=1, le=MOST_ROWS, description="Most items of a page. By default: all."
     )

@@ -62,7 +62,7 @@ def router_of(listing: Listing) -> APIRouter:
     ) -> Response:
         form, wanted = format_of(request, suffix), listing.request(asked)
         table = pa.concat_tables(
-            _facet(listing.rows.facet(home, wanted, by), by) for by in asked.by
+            _facet(listing.rows.facet(home, wanted, by), by) for by in dict.fromkeys(asked.by)
         )
         return table_response(table, form, {"next": None}, headers={"Vary": "Accept"})
 

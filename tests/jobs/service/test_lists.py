@@ -25,6 +25,7 @@ from catalog.registry.rows import EventEntry, JobEntry, ScheduleEntry
 from catalog.store import projection
 from catalog.store.reader import query
 from jobs.service.api.formats import format_of
+from jobs.service.api.listing import MOST_VALUES
 from jobs.service.api.lists import LISTINGS
 from jobs.service.application import make_application
 from jobs.service.settings import ServiceSettings
@@ -291,6 +292,24 @@ def test_facets_count_what_the_filters_leave(client: TestClient) -> None:
         texts = [None if row[column] is None else str(row[column]) for row in rows]
         assert counts == {text: texts.count(text) for text in texts}
     assert client.get(f"{API}/runs/facets").status_code == 422
+    # A column that is named again is not counted again.
+    again = client.get(f"{API}/runs/facets", params=asked | {"by": asked["by"] * 50})
+    assert again.json()["items"] == facets
+
+
+def test_each_parameter_may_be_given_so_often(client: TestClient) -> None:
+    for path, methods in client.get(f"{API}/openapi.json").json()["paths"].items():
+        for parameter in methods.get("get", {}).get("parameters", ()):
+            # One that may be left out may be null, too.
+            schema = parameter["schema"]
+            for each in (schema, *schema.get("anyOf", ())):
+                if each.get("type") == "array":
+                    assert each["maxItems"] <= MOST_VALUES, (path, parameter["name"])
+    for name in SEVERAL:
+        (listing,) = (each for each in LISTINGS if each.name == name)
+        (key, *_), many = listing.key, [str(number) for number in range(MOST_VALUES)]
+        asked = [client.get(f"{API}/{name}", params={key: each}) for each in (many, [*many, "0"])]
+        assert [each.status_code for each in asked] == [200, 422], name
 
 
 @pytest.mark.parametrize(
