@@ -170,7 +170,7 @@ class Registry:
         )
         last = ATTEMPTS.alias()
         of_it = (last.c.job_key == newest.c.job_key) & (last.c.attempt == newest.c.attempt)
-        names = ("run_id", "source", "architecture", "checkpoint", "dataset", "state")
+        names = ("key", "run_id", "source", "architecture", "checkpoint", "dataset", "state")
         wanted = (
             select(*(JOBS.c[name] for name in names), last.c.attempt, last.c.error)
             .outerjoin(newest, newest.c.job_key == JOBS.c.key)

@@ -57,6 +57,7 @@ class JobRow(JobEntry):
 class JobOverview(NamedTuple):
     """How a job stands, with its newest attempt."""
 
+    key: str
     run_id: str
     source: str
     architecture: str

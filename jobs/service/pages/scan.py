@@ -150,7 +150,7 @@ def _values(home: Home, registry: Registry) -> dict[str, Any]:
             (each, registry.submissions.survey(each)[0])
             for each in registry.submissions.newest(_LISTED)
         ],
-        "failed": [(job, _traceback(registry, job.run_id)) for job in failed[:_LISTED]],
+        "failed": [(job, _traceback(registry, job.key)) for job in failed[:_LISTED]],
     }
 
 
@@ -162,8 +162,7 @@ def _by_job(working: Iterable[WorkerProgress]) -> list[list[WorkerProgress]]:
     return list(jobs.values())
 
 
-def _traceback(registry: Registry, run_id: str) -> str | None:
+def _traceback(registry: Registry, job_key: str) -> str | None:
     """Return where the newest attempt at a job failed, its files named below their packages."""
-    (job,) = (each for each in registry.jobs() if each.run_id == run_id)
-    text = next((each.traceback for each in reversed(registry.attempts.of(job.key))), None)
+    text = next((each.traceback for each in reversed(registry.attempts.of(job_key))), None)
     return text and without_paths(_BELOW_PACKAGES.sub(r'File "\1"', text))

@@ -30,6 +30,9 @@ from analysis.similarity.distances import distance_matrix
 from analysis.similarity.neighbours import neighbours
 from analysis.statistics.dtw import dtw
 from catalog.home import Home
+from catalog.registry.attempts import AttemptEnd, AttemptStart
+from catalog.registry.registry import Registry
+from catalog.registry.rows import JobEntry
 from jobs.operations import watch
 from jobs.scan.scan_progress import ScanProgress, WorkerProgress
 from jobs.service import pages, queries
@@ -45,6 +48,7 @@ from jobs.service.settings import ServiceSettings
 from survey.errors import SettingsError
 from tests.analysis.figures.test_theme import EYES, XYZ, lab, linear
 from tests.analysis.homes import Builder
+from tests.catalog.homes import new_home
 
 RUNS = [f"r{number}" for number in range(4)]
 
@@ -284,6 +288,30 @@ def test_a_run_without_a_score_is_not_compared(tmp_path: Path) -> None:
     with TestClient(app, base_url="http://localhost:8765") as client:
         assert client.get("/compare?run=r0&run=r1").status_code == 400
         assert client.get("/compare?run=r0&run=r2").status_code == 404
+
+
+def test_failed_jobs_are_shown_without_a_look_at_all_jobs_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = []
+    with Registry(home := new_home(tmp_path / "home")) as registry:
+        entries = [JobEntry(f"k{n}", f"run{n}", "net", "small", "a", "d", {}) for n in range(9)]
+        registry.add_jobs(registry.record_survey("s", {}), entries)
+        numbers = registry.attempts.start([AttemptStart(each.key) for each in entries])
+        registry.attempts.finish(
+            [
+                AttemptEnd(each.key, number, "failed", "failed", traceback=f"why {each.run_id}")
+                for each, number in zip(entries, numbers, strict=True)
+            ]
+        )
+    original = Registry.jobs
+    monkeypatch.setattr(Registry, "jobs", lambda *given: reads.append(given) or original(*given))
+    app = make_application(ServiceSettings(home))
+    with TestClient(app, base_url="http://localhost:8765") as client:
+        page = client.get("/scan").text
+    shown = re.findall(r'id="traceback-(run\d)".*?<code>why (run\d)<', page)
+    assert sorted(shown) == [(each.run_id, each.run_id) for each in entries]
+    assert len(reads) <= 1
 
 
 def test_files_for_others_hold_no_folder_of_the_server(client: TestClient, home: Home) -> None:
