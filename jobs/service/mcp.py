@@ -19,8 +19,9 @@ from starlette.types import Message
 
 from jobs.service import API
 from jobs.service.access.hosts import MCP_PATH
-from jobs.service.problems import Refusal
+from jobs.service.problems import Refusal, of_refusal
 from survey import __version__
+from survey.text import format_bytes
 
 router = APIRouter()
 
@@ -34,6 +35,12 @@ TOOLS = {
     "compare": ("get", f"{API}/questions/distances"),
     "sql": ("post", f"{API}/sql"),
 }
+
+#: Bytes of the longest answer of a tool: it is one text in a message, which the loop encodes.
+MOST_BYTES = 1_000_000
+
+#: Rows that a statement gives where no limit is asked for.
+SQL_ROWS = 1000
 
 #: Codes of JSON-RPC.
 _NO_METHOD, _WRONG_PARAMETERS = -32601, -32602
@@ -109,6 +116,12 @@ def _tool(app: FastAPI, name: str) -> dict[str, Any]:
     if body := operation.get("requestBody"):
         reference = body["content"]["application/json"]["schema"]["$ref"]
         arguments = schema["components"]["schemas"][reference.rpartition("/")[2]]
+        default = {
+            "description": f"The first so many rows of its result; {SQL_ROWS:,} by default.",
+            "default": SQL_ROWS,
+        }
+        limit = {**arguments["properties"]["limit"], **default}
+        arguments = {**arguments, "properties": {**arguments["properties"], "limit": limit}}
     else:
         arguments = {
             "type": "object",
@@ -130,7 +143,8 @@ def _tool(app: FastAPI, name: str) -> dict[str, Any]:
 async def _ask(request: Request, method: str, path: str, asked: dict[str, Any]) -> tuple[int, str]:
     """Return the status and body of the API's answer to a request of the same caller."""
     given = {name: value for name, value in asked.items() if value is not None}
-    in_body = method == "post"
+    if in_body := method == "post":
+        given = {"limit": min(SQL_ROWS, request.app.state.queries.most_rows), **given}
     kept = [pair for pair in request.scope["headers"] if pair[0] in _KEPT_HEADERS]
     json_alone = [(name, b"application/json") for name in (b"accept", b"content-type")]
     scope = {
@@ -142,6 +156,7 @@ async def _ask(request: Request, method: str, path: str, asked: dict[str, Any]) 
         "headers": [*kept, *json_alone],
     }
     bodies, sent = [json.dumps(given).encode() if in_body else b""], list[Message]()
+    room = MOST_BYTES
 
     async def receive() -> Message:
         if bodies:
@@ -150,7 +165,20 @@ async def _ask(request: Request, method: str, path: str, asked: dict[str, Any]) 
         return await request.receive()
 
     async def send(message: Message) -> None:
-        sent.append(message)
+        nonlocal room
+        room -= len(message.get("body", b""))
+        if room >= 0:
+            sent.append(message)
 
     await request.app(scope, receive, send)
+    if room < 0:
+        too_long = of_refusal(
+            Refusal(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"the answer takes {format_bytes(MOST_BYTES - room)}, allowed are"
+                f" {format_bytes(MOST_BYTES)}",
+                "take fewer rows with LIMIT or the argument limit, or fewer columns",
+            )
+        )
+        return too_long.status, too_long.model_dump_json(exclude_none=True)
     return sent[0]["status"], b"".join(each.get("body", b"") for each in sent).decode()
