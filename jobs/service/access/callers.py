@@ -91,8 +91,10 @@ class Callers:
                 {"Retry-After": str(seconds)},
             )
         token = self._tokens.of_secret(_secret(given))
-        if token is None or not is_usable(token, datetime.now(UTC)):
+        if token is None:
+            # One that is over is no guess, and behind its address there may be others.
             self._wrong.count(address)
+        if token is None or not is_usable(token, datetime.now(UTC)):
             raise _unknown(_reason(token))
         return Caller(token.name, token.scope)
 

@@ -199,6 +199,18 @@ def test_wrong_tokens_are_limited_by_address(remote: TestClient, token: Callable
     assert remote.get("/healthz").status_code == 200
 
 
+def test_a_token_that_is_over_locks_nobody_out(
+    remote: TestClient, home: Home, token: Callable[..., str]
+) -> None:
+    now = datetime.now(UTC)
+    expired, revoked = token(expires_at=now - timedelta(seconds=1)), token()
+    with Registry(home) as registry:
+        registry.tokens.revoke(registry.tokens.of_secret(revoked).name, now)
+    for each in (expired, revoked) * MOST_WRONG:
+        assert remote.get("/metrics", headers=bearer(each)).status_code == 401
+    assert remote.get("/metrics", headers=bearer(token())).status_code == 200
+
+
 def test_wrong_tokens_are_forgotten_in_time() -> None:
     now = [0.0]
     wrong = WrongTokens(lambda: now[0])
