@@ -31,6 +31,7 @@ from jobs.service.pages.site import PageRoute, page_response, problem_page
 from jobs.service.problems import Problem, Refusal
 from jobs.service.recent_answers import RecentAnswers, age_header, minute_of
 from jobs.service.renderer import Renderer
+from survey import __version__
 
 router = APIRouter(route_class=PageRoute)
 
@@ -61,7 +62,7 @@ class _Pages:
         """Return the page, or nothing new for who has it already."""
         asked = await self._asked(request, home, renderer)
         made, headers = await _of(request, renderer, recent, make, asked)
-        headers["ETag"] = f'W/"{made.revision}{minute_of(dict(asked.options))}"'
+        headers["ETag"] = _tag(made.revision + minute_of(dict(asked.options)))
         if request.headers.get("if-none-match") == headers["ETag"]:
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
         return HTMLResponse(made.html, headers=headers)
@@ -96,6 +97,11 @@ class _Pages:
         selection = selection_of(query, option_names(declared) if declared else ())
         revision = await run_in_threadpool(renderer.revision, home)
         return Asked(home.path, revision, self._kind, selection, name, options=options)
+
+
+def _tag(revision: str) -> str:
+    """Return the tag of a page: another one for other rows, and for another program's page."""
+    return f'W/"{__version__}-{revision}"'
 
 
 async def _of(
@@ -160,7 +166,7 @@ class _Repeats(_RunPages):
 def model(request: Request, home: HomeOfService, run: str) -> Response:
     """Return the page of a run, or nothing new for who has it already."""
     one = run_of(home, run)
-    tag = {"ETag": f'W/"{one.version}"'}
+    tag = {"ETag": _tag(one.version)}
     if request.headers.get("if-none-match") == tag["ETag"]:
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=tag)
     return HTMLResponse(model_html(one, selection_of(request.url.query)), headers=tag)

@@ -38,6 +38,7 @@ from jobs.scan.scan_progress import ScanProgress, WorkerProgress
 from jobs.service import pages, queries
 from jobs.service.api.parameters import MOST_REPEATED
 from jobs.service.application import make_application
+from jobs.service.pages import analyses
 from jobs.service.pages.answers import make
 from jobs.service.pages.asked import Asked
 from jobs.service.pages.options import option_values, options_in
@@ -374,6 +375,16 @@ def test_a_page_that_is_as_it_was_is_not_sent_again(client: TestClient) -> None:
     first = client.get("/compare", params={"run": RUNS[:3]})
     tag = {"If-None-Match": first.headers["etag"]}
     assert client.get("/compare", params={"run": RUNS[:3]}, headers=tag).status_code == 304
+
+
+@pytest.mark.parametrize("address", ["/questions/drift", "/models/r0", "/compare?run=r0&run=r1"])
+def test_another_program_makes_other_pages(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    kept = {"If-None-Match": client.get(address).headers["etag"]}
+    assert client.get(address, headers=kept).status_code == 304
+    monkeypatch.setattr(analyses, "__version__", "other", raising=False)
+    assert client.get(address, headers=kept).status_code == 200
 
 
 def test_forms_need_the_token_of_their_page(client: TestClient) -> None:
