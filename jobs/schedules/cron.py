@@ -19,9 +19,10 @@ from cronsim import CronSim, CronSimError
 from catalog.registry.policies import Missed, Overlap
 from catalog.registry.rows import Schedule, ScheduleEntry
 from catalog.registry.schedules import Due
+from catalog.tags import LONGEST
 from jobs.planning.definition import Definition, parse_definition
 from survey import MeasureSettings, SettingsError, UnknownName
-from survey.text import counted
+from survey.text import counted, shortened
 
 #: The origin of a schedule that was added over HTTP: it may name no files but those allowed.
 ORIGIN = "HTTP"
@@ -92,10 +93,12 @@ def new_entry(
     UnknownName
         If the time zone is unknown.
     """
-    if not name.strip(" .") or name != name.strip() or not name.isprintable() or "/" in name:
+    is_line = name == name.strip() and name.isprintable() and len(name) <= LONGEST
+    if not is_line or not name.strip(" .") or "/" in name:
         raise SettingsError(
-            f"the schedule's name is {name!r}, must be text without / or spaces around it, and not"
-            " of dots alone: addresses of the service hold it"
+            f"the schedule's name is {shortened(repr(name))}, must be text of at most {LONGEST}"
+            " characters without / or spaces around it, and not of dots alone: addresses of the"
+            " service hold it"
         )
     if timezone not in available_timezones():
         raise UnknownName("time zone", timezone, available_timezones())

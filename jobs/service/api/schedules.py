@@ -11,13 +11,14 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, Field
 
 from catalog.arrow_arrays import table_of
 from catalog.home import Home
 from catalog.registry.policies import Missed, Overlap
 from catalog.registry.registry import Registry
 from catalog.registry.rows import Schedule
+from catalog.tags import LONGEST
 from jobs.operations.server_paths import without_folders
 from jobs.planning.targets import require_names
 from jobs.schedules.cron import ORIGIN, new_entry
@@ -29,19 +30,21 @@ from jobs.service.dependencies import RegistryOfService, SettingsOfService
 router = APIRouter(tags=["schedules"])
 
 
-#: A schedule's name, which is a part of its address.
-ScheduleName = Annotated[str, StringConstraints(max_length=200, pattern="^[^/]*[^/ .][^/]*$")]
+class NamedTimes(BaseModel):
+    """What JSON and the form give of a new schedule alike; ``new_entry`` states what is allowed."""
 
-
-class NewSchedule(BaseModel, extra="forbid"):
-    """A survey that is to be run at given times."""
-
-    name: ScheduleName
-    #: Its tables, as a survey file has them.
-    survey: dict[str, Any]
+    #: A part of its address.
+    name: str = Field(max_length=LONGEST)
     #: Cron's five fields, or @daily, @weekly, ...
     cron: str = Field(max_length=200)
     timezone: str = Field("UTC", max_length=100)
+
+
+class NewSchedule(NamedTimes, extra="forbid"):
+    """A survey that is to be run at given times."""
+
+    #: Its tables, as a survey file has them.
+    survey: dict[str, Any]
     missed: Missed = "latest"
     overlap: Overlap = "skip"
 

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse
-from pydantic import Field
 
 from jobs.schedules.removal import remove_schedule
 from jobs.service.api import schedules as api
@@ -39,12 +38,8 @@ def _page(request: Request, given: Mapping[str, Any], problem: Problem | None = 
     return page_response(request, "schedules.html", site.SCHEDULES, problem, **values)
 
 
-class ScheduleForm(SurveyForm):
+class ScheduleForm(SurveyForm, api.NamedTimes):
     """The fields of a form that adds a schedule."""
-
-    name: api.ScheduleName
-    cron: str = Field(max_length=200)
-    timezone: str = Field("UTC", max_length=100)
 
 
 def add(

@@ -149,7 +149,7 @@ def entry(**changes: str):
     return new_entry(given.pop("name"), declared(), Path("zoo.toml"), **given)
 
 
-@pytest.mark.parametrize("name", ["", " a", "a/b", "..", ". .", "a\nb"])
+@pytest.mark.parametrize("name", ["", " a", "a/b", "..", ". .", "a\nb", "a" * 201])
 def test_a_name_that_no_address_holds_is_refused(name: str):
     with pytest.raises(SettingsError, match="name"):
         entry(name=name)
