@@ -25,8 +25,9 @@ from survey.errors import SettingsError
 #: Connections that wait to be accepted.
 _WAITING_CLIENTS = 1024
 
-#: Seconds in which the whole head of a request has to come.
-HEAD_SECONDS = 30.0
+#: Seconds in which the whole head of a request has to come, behind what is left of a body that was
+#: refused; and those in which a body has to come that is waited for.
+HEAD_SECONDS, BODY_SECONDS = 30.0, 60.0
 
 
 def serve(
@@ -111,42 +112,48 @@ class _Server(uvicorn.Server):
 
 
 class _PromptProtocol(H11Protocol):
-    """HTTP/1.1 that closes connections on which no whole head of a request comes in time.
+    """HTTP/1.1 that closes connections on which no whole head or body of a request comes in time.
 
     The server's own limit begins only with its first answer, and ends with any byte.
     """
 
     _limit: asyncio.TimerHandle | None = None
+    #: The seconds of that limit; None while nothing is waited for.
+    _seconds: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first head."""
         super().connection_made(transport)
-        self._limit_head()
+        self._limit_waiting()
 
     def data_received(self, data: bytes) -> None:
-        """Wait for the rest of a head, if it is not whole."""
+        """Wait for the rest of a head or body, if it is not whole."""
         super().data_received(data)
-        self._limit_head()
+        self._limit_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
         super().connection_lost(exc)
-        self._lift_limit()
+        self._set_limit(None)
 
-    def _limit_head(self) -> None:
+    def _limit_waiting(self) -> None:
         # None before the first request, whatever its type says.
         begun = self.cycle is not None
-        answering = begun and not self.cycle.response_complete
-        # The rest of a body that was refused is no head.
-        if answering or self.conn.their_state.__name__ == "SEND_BODY":
-            self._lift_limit()
-        elif self._limit is None:
-            self._limit = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+        if not begun or self.cycle.response_complete:
+            self._set_limit(HEAD_SECONDS)
+        else:
+            in_body = self.conn.their_state.__name__ == "SEND_BODY"
+            self._set_limit(BODY_SECONDS if in_body else None)
 
-    def _lift_limit(self) -> None:
+    def _set_limit(self, seconds: float | None) -> None:
+        """Limit what is waited for; the same limit goes on, whatever bytes come."""
+        if seconds == self._seconds:
+            return
         if self._limit is not None:
             self._limit.cancel()
-            self._limit = None
+        self._seconds, self._limit = seconds, None
+        if seconds is not None:
+            self._limit = self.loop.call_later(seconds, self.transport.close)
 
 
 def _require_tokens(settings: ServiceSettings) -> None:

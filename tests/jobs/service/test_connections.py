@@ -11,9 +11,10 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Annotated
 
 import pytest
-from fastapi import FastAPI
+from fastapi import Body, FastAPI, Request
 
 from jobs.service import server as module
 from jobs.service.server import _Server
@@ -68,20 +69,53 @@ def test_a_connection_without_a_whole_head_is_closed(
         assert read_to_end(asks).endswith(b'"slow"')
 
 
-def test_the_rest_of_a_body_that_was_refused_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HEAD_SECONDS", 0.1)
-    app = FastAPI()
-    head = b"POST /none HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\n"
-    with serving(app, socket.socket()) as address, socket.create_connection(address) as sends:
+REFUSED = b"POST /none HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\n" + b"a" * 10
+
+
+def test_behind_the_rest_of_a_body_that_was_refused_comes_another_request() -> None:
+    with serving(FastAPI(), socket.socket()) as address, socket.create_connection(address) as sends:
         sends.settimeout(PATIENCE_SECONDS)
-        sends.sendall(head + b"a" * 10)
+        sends.sendall(REFUSED)
         assert sends.recv(4096).startswith(b"HTTP/1.1 404")
         sends.sendall(b"a" * 5)
-        with socket.create_connection(address) as idle:
-            # It comes later, and its time is over.
-            assert read_to_end(idle) == b""
         sends.sendall(b"a" * 5 + ASKED.replace(b"Host", b"Connection: close\r\nHost"))
         assert b"HTTP/1.1 404" in read_to_end(sends)
+
+
+def test_the_rest_of_a_body_that_was_refused_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HEAD_SECONDS", 0.1)
+    with serving(FastAPI(), socket.socket()) as address, socket.create_connection(address) as sends:
+        sends.settimeout(PATIENCE_SECONDS)
+        sends.sendall(REFUSED)
+        assert sends.recv(4096).startswith(b"HTTP/1.1 404")
+        # A byte ends the server's own limit.
+        sends.sendall(b"a")
+        assert b"HTTP" not in read_to_end(sends)
+
+
+def test_a_body_that_is_waited_for_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BODY_SECONDS", 0.1, raising=False)
+    app, closed = FastAPI(), threading.Event()
+
+    @app.post("/whole")
+    async def whole(request: Request) -> int:
+        return len(await request.body())
+
+    @app.post("/slow")
+    def slow(_: Annotated[str, Body()]) -> str:
+        closed.wait(PATIENCE_SECONDS)
+        return "slow"
+
+    with serving(app, socket.socket()) as address, socket.create_connection(address) as asks:
+        # One that has come has no limit.
+        head = b"Connection: close\r\nContent-Type: application/json\r\nHost"
+        asks.sendall(REFUSED[:-10].replace(b"none", b"slow").replace(b"Host", head))
+        asks.sendall(b'"%s"' % (b"a" * 18))
+        with socket.create_connection(address) as sends:
+            sends.sendall(REFUSED.replace(b"none", b"whole"))
+            assert read_to_end(sends) == b""
+        closed.set()
+        assert read_to_end(asks).endswith(b'"slow"')
 
 
 def test_clients_wait_while_the_service_is_busy() -> None:
