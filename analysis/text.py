@@ -89,7 +89,7 @@ def missing(value: Any) -> bool:
 
 
 def as_given(value: Any) -> str:
-    """Return a value as a user gives it: a decimal with all digits that tell it from others."""
+    """Return a value as a user gives it: a decimal with up to 15 digits."""
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 

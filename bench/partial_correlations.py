@@ -1,8 +1,8 @@
 """Level of the test of partial correlations where the architectures of a family are alike.
 
-``python bench/partial_correlations.py [DRAWS]`` simulates zoos (1,000 of each size unless told) and
-prints how often p is at most 0.05. Two numbers follow three others, and nothing else relates them.
-All five, given the three, have an intraclass correlation of 0.8.
+``python bench/partial_correlations.py [DRAWS] [ALIKE]`` simulates zoos, 1,000 of each size by
+default, and prints how often p is at most 0.05. Two numbers follow three others, and nothing else
+relates them. All five, given the three, have an intraclass correlation of ALIKE, by default 0.8.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ SIZES = ((4, 4), (6, 4), (8, 4), (10, 6))
 ALIKE, OTHERS = 0.8, 3
 
 
-def rejected(families: int, members: int, draws: int, permutations: int = 199) -> float:
+def rejected(
+    families: int, members: int, draws: int, permutations: int = 199, alike: float = ALIKE
+) -> float:
     """Return the share of zoos without a partial correlation whose p is at most 0.05."""
     rng = np.random.default_rng(5)
     family = np.repeat(np.arange(families), members)
 
     def drawn(*shape: int) -> NDArray[np.float64]:
         shared = rng.normal(size=(families, *shape))[family]
-        return np.asarray(ALIKE**0.5 * shared + (1 - ALIKE) ** 0.5 * rng.normal(size=shared.shape))
+        return np.asarray(alike**0.5 * shared + (1 - alike) ** 0.5 * rng.normal(size=shared.shape))
 
     count = 0
     for _ in range(draws):
@@ -39,12 +41,12 @@ def rejected(families: int, members: int, draws: int, permutations: int = 199) -
     return count / draws
 
 
-def main(draws: int = 1000) -> None:
+def main(draws: int = 1000, alike: float = ALIKE) -> None:
     """Print one line a number of families and of their architectures."""
     for families, members in SIZES:
-        share = rejected(families, members, draws)
+        share = rejected(families, members, draws, alike=alike)
         print(f"{families:2} families of {members}: p at most 0.05 in {share:.3f}", flush=True)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]))
+    main(*map(int, sys.argv[1:2]), *map(float, sys.argv[2:3]))

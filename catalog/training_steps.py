@@ -9,8 +9,9 @@ from pathlib import PurePosixPath
 _FILES = ("file:", "hf:")
 
 _NUMBER = r"(\d{1,15}k?)"
-# e-4 is ten to the power of -4.
-_EPOCH = rf"(?!e-0?\d(?!\d))(?:epochs?[ _=-]?|ep?[ _=-]?(?=\d{{1,5}}(?!\d))){_NUMBER}"
+# Behind a rate, e-4 is ten to the power of -4.
+_POWER = r"(?:(?<=lr[ _=-])|(?<=wd[ _=-])|(?<=eps[ _=-])|(?<=decay[ _=-])|(?<=rate[ _=-]))e-\d"
+_EPOCH = rf"(?!{_POWER})(?:epochs?[ _=-]?|ep?[ _=-]?(?=\d{{1,5}}(?!\d))){_NUMBER}"
 _STEP = rf"(?:(?:global_?)?(?:steps?|iter(?:ation)?s?)[ _=-]?|checkpoint-){_NUMBER}"
 
 

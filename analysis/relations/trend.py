@@ -160,7 +160,7 @@ def trends_finding(trends: pd.DataFrame) -> str:
     largest = means.iloc[int(np.argmax(means["change"].abs()))]
     unit = largest["against"].removeprefix(PREFIX)
     start, end = number(largest["at_lowest"]), number(largest["at_highest"])
-    low, high = (f"at {unit} {largest[name]:g}" for name in ("lowest", "highest"))
+    low, high = (f"at {unit} {as_given(largest[name])}" for name in ("lowest", "highest"))
     moves = f"{_moves(largest['change'])} from {start} {low} to {end} {high}"
     sentence = (
         f"The mean affinity of {largest['network']}"

@@ -1,6 +1,6 @@
 """Networks from the user's code: ``python:MODULE:FUNCTION`` names a function that returns one.
 
-It is measured in float32, whatever type the function returns it in.
+One without a float32 parameter is converted to float32.
 
 Arguments may follow: ``python:MODULE:FUNCTION?width=64`` (``catalog.models.arguments``). To look
 such a model up runs the user's code, where there is consent to that:
@@ -231,7 +231,9 @@ def _build(name: str, arguments: Mapping[str, Argument], code: UserCode | None) 
         raise CatalogError(
             f"python:{name} returned a {type(model).__name__}, must return a torch.nn.Module"
         )
-    if any(each.is_floating_point() and each.dtype != torch.float32 for each in model.parameters()):
-        # Buffers too. Beside parameters in float32 theirs stay: the weights' hash holds the types.
+    types = {each.dtype for each in model.parameters() if each.is_floating_point()}
+    if types and torch.float32 not in types:
+        # Buffers too. Beside parameters in float32 all stay: the weights' hash holds the types, and
+        # a network of several types casts by itself.
         model = model.float()
     return model.eval()

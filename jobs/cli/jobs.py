@@ -133,7 +133,8 @@ def tag(
     rows = label_rows(opened, None if chosen is None else set(chosen))
     emit_rows([_shown(row, table) for row in rows], _TAG_COLUMNS, table.format)
     if change:
-        changed = sum(old != new for old, new in zip(before, rows, strict=True))
+        # As text: 1, 1.0 and true are equal, and different tags.
+        changed = sum(repr(old) != repr(new) for old, new in zip(before, rows, strict=True))
         say(f"{counted(changed, 'run')} changed")
 
 

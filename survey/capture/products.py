@@ -14,7 +14,6 @@ from survey.capture.axes import Axes, Axis, Part, PartRole, length, lost
 #: are the same axis, so that it is enough if one of the factors tells.
 _PRECEDENCE: tuple[PartRole, ...] = ("images", "channels", "lost", "positions")
 
-
 #: How torch calls the factors of products of matrices, addends before them, in their order.
 _NAMES = ("input", "mat1", "batch1", "other", "mat2", "batch2", "vec")
 

@@ -30,6 +30,8 @@ from catalog.training_steps import spelled_out, training_step
         ("file:lr-E-05_wd_e-2/last.pth", {}),
         ("file:mae_pretrain-e-3200.pth", {"epoch": 3200}),
         ("file:ckpt_e-30.pth", {"epoch": 30}),
+        ("file:ckpt_e-3.pth", {"epoch": 3}),
+        ("file:lr_e-10.pth", {}),
         ("file:lr_e-4_epoch-3.pth", {"epoch": 3}),
         ("file:ep-3.pth", {"epoch": 3}),
         ("file:epochs.pth", {}),

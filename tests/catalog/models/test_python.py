@@ -42,6 +42,11 @@ def number():
 def typed(name: str):
     return plain().to(getattr(torch, name))
 
+def mixed():
+    net = plain()
+    net.scale = nn.Parameter(torch.ones((), dtype=torch.float64))
+    return net
+
 def failing():
     raise RuntimeError("no weights here")
 
@@ -104,6 +109,13 @@ def test_a_function_gives_network_and_weights() -> None:
     assert first.sha256 == second.sha256 == checkpoint.sha256()
     assert not first.model.training
     assert torch.equal(first.model[0].weight, second.model[0].weight)  # type: ignore[index]
+
+
+def test_types_beside_float32_stay() -> None:
+    """The hash of the weights, and with it the ids of runs, holds them."""
+    (architecture,) = find("python:own_nets:mixed")
+    model = load_model(architecture, resolve(None, architecture, Path())).model
+    assert {each.dtype for each in model.parameters()} == {torch.float32, torch.float64}
 
 
 @pytest.mark.parametrize("name", ["float64", "bfloat16", "float16"])

@@ -51,11 +51,13 @@ def test_tags_are_set_on_the_runs_that_are_named_or_selected(home: Path) -> None
     assert labels(home)["a1"].label is None
 
 
-@pytest.mark.parametrize(("lr", "changed"), [("0.1", 1), ("0.2", 2)])
+@pytest.mark.parametrize(
+    ("given", "changed"), [("lr=0.1", 1), ("lr=0.2", 2), ("epoch=1", 1), ("epoch=true", 2)]
+)
 def test_runs_that_have_the_tag_already_do_not_count_as_changed(
-    home: Path, lr: str, changed: int
+    home: Path, given: str, changed: int
 ) -> None:
-    assert tag(home, "a1", "b1", f"lr={lr}").stderr.split()[0] == str(changed)
+    assert tag(home, "a1", "b1", given).stderr.split()[0] == str(changed)
 
 
 def test_without_a_change_runs_are_listed(home: Path) -> None:

@@ -58,6 +58,9 @@ class Source:
     def is_withdrawn(self, run_id):
         return False
 
+    def is_over(self):
+        return False
+
 def endless(task, device, threads, heartbeat):
     while True:
         time.sleep(0.1)

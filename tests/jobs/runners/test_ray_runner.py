@@ -482,7 +482,9 @@ def test_a_worker_hangs_only_while_it_is_watched(clock, monkeypatch):
     made.devices = Devices("cpu", 1, 1)
     tasks, watched = [SimpleNamespace(run_id="run", attempt=1)], []
     source = SimpleNamespace(
-        next_tasks=lambda _: (tasks.pop(),) if tasks else (), is_withdrawn=lambda _: False
+        next_tasks=lambda _: (tasks.pop(),) if tasks else (),
+        is_withdrawn=lambda _: False,
+        is_over=lambda: False,
     )
     for events in made.run(source):
         if events:

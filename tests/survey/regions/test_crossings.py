@@ -230,6 +230,18 @@ def test_tensors_in_containers_of_a_module_are_copied_as_its_own(held: Any) -> N
     assert torch.equal(tensors_in(held_by.held)[0], kernel)
 
 
+def test_a_container_of_a_module_may_hold_itself() -> None:
+    def forward(self: Computed, x: torch.Tensor) -> torch.Tensor:
+        return functional.relu(x @ self.held[0].T)
+
+    kernel = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    plain, around = Computed(forward), Computed(forward)
+    plain.held, around.held = [kernel], [kernel]
+    around.held.append(around.held)
+    traced, wanted = (linear_regions(net, *segment(4, 0)) for net in (around, plain))
+    assert torch.equal(traced.knots, wanted.knots)
+
+
 def test_casts_are_left_out() -> None:
     net = Computed(lambda self, x: self.l(functional.relu(x.float() / 3).half().float()))
     net.l = nn.Linear(4, 3)
