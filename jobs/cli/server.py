@@ -81,7 +81,10 @@ def run_there(client: ServiceClient, definition: Definition, table: TableOptions
 
     As a run on this machine it writes the result of each job and every failure.
     """
-    submitted = client.submit({"name": definition.name, **definition.to_dict()})
+    from catalog.tags import LONGEST
+
+    # Here a name may be that of a file, and longer than one that is declared.
+    submitted = client.submit({"name": definition.name[:LONGEST], **definition.to_dict()})
     try:
         return _end_of(submitted, client, table)
     except KeyboardInterrupt:

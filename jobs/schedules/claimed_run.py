@@ -253,7 +253,7 @@ def _settlement(outcome: Outcome) -> Settlement:
     reasons = [f"{failed} of {len(outcome.plan.jobs)} jobs failed"] if failed else []
     reasons += [f"{counted(parked, 'job is', 'jobs are')} parked"] if parked else []
     reasons += [f"{unfetched} files could not be fetched"] if unfetched else []
-    # Somebody wanted that, so that it is no failure; of this survey perhaps nobody did.
+    # Somebody cancelled them, perhaps for another survey: that is no failure.
     held = [f"{counted(cancelled, 'job is', 'jobs are')} cancelled"] if cancelled else []
     return Settlement(
         "failed" if reasons else "done",

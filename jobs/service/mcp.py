@@ -39,9 +39,6 @@ TOOLS = {
 #: Bytes of the longest answer of a tool: it is one text in a message, which the loop encodes.
 MOST_BYTES = 1_000_000
 
-#: Rows that a statement gives where no limit is asked for.
-SQL_ROWS = 1000
-
 #: Codes of JSON-RPC.
 _NO_METHOD, _WRONG_PARAMETERS = -32601, -32602
 
@@ -116,12 +113,6 @@ def _tool(app: FastAPI, name: str) -> dict[str, Any]:
     if body := operation.get("requestBody"):
         reference = body["content"]["application/json"]["schema"]["$ref"]
         arguments = schema["components"]["schemas"][reference.rpartition("/")[2]]
-        default = {
-            "description": f"The first so many rows of its result; {SQL_ROWS:,} by default.",
-            "default": SQL_ROWS,
-        }
-        limit = {**arguments["properties"]["limit"], **default}
-        arguments = {**arguments, "properties": {**arguments["properties"], "limit": limit}}
     else:
         arguments = {
             "type": "object",
@@ -143,8 +134,7 @@ def _tool(app: FastAPI, name: str) -> dict[str, Any]:
 async def _ask(request: Request, method: str, path: str, asked: dict[str, Any]) -> tuple[int, str]:
     """Return the status and body of the API's answer to a request of the same caller."""
     given = {name: value for name, value in asked.items() if value is not None}
-    if in_body := method == "post":
-        given = {"limit": min(SQL_ROWS, request.app.state.queries.most_rows), **given}
+    in_body = method == "post"
     kept = [pair for pair in request.scope["headers"] if pair[0] in _KEPT_HEADERS]
     json_alone = [(name, b"application/json") for name in (b"accept", b"content-type")]
     scope = {

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -25,8 +26,7 @@ from survey.errors import SettingsError
 #: Connections that wait to be accepted.
 _WAITING_CLIENTS = 1024
 
-#: Seconds in which the whole head of a request has to come, behind what is left of a body that was
-#: refused; and those in which a body has to come that is waited for.
+#: Seconds for the head of a request, the rest of a refused body before it included, and for a body.
 HEAD_SECONDS, BODY_SECONDS = 30.0, 60.0
 
 
@@ -118,17 +118,18 @@ class _PromptProtocol(H11Protocol):
     """
 
     _limit: asyncio.TimerHandle | None = None
-    #: The seconds of that limit; None while nothing is waited for.
-    _seconds: float | None = None
+    #: The seconds of that limit, None while nothing is waited for, and the last request.
+    _waited: tuple[float | None, object] = (None, None)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first head."""
         super().connection_made(transport)
         self._limit_waiting()
 
-    def data_received(self, data: bytes) -> None:
+    def handle_events(self) -> None:
         """Wait for the rest of a head or body, if it is not whole."""
-        super().data_received(data)
+        # Not only as data come: a request may have come with the one before it.
+        super().handle_events()
         self._limit_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -147,13 +148,22 @@ class _PromptProtocol(H11Protocol):
 
     def _set_limit(self, seconds: float | None) -> None:
         """Limit what is waited for; the same limit goes on, whatever bytes come."""
-        if seconds == self._seconds:
+        if (waited := (seconds, self.cycle)) == self._waited:
             return
         if self._limit is not None:
             self._limit.cancel()
-        self._seconds, self._limit = seconds, None
+        self._waited, self._limit = waited, None
         if seconds is not None:
-            self._limit = self.loop.call_later(seconds, self.transport.close)
+            self._limit = self.loop.call_later(seconds, self._end_waiting, seconds)
+
+    def _end_waiting(self, seconds: float, *, was_paused: bool = False) -> None:
+        """Close the connection; one of which the service has not taken what came has more time."""
+        paused = self.flow.read_paused
+        if paused or was_paused:
+            later = partial(self._end_waiting, seconds, was_paused=paused)
+            self._limit = self.loop.call_later(seconds, later)
+        else:
+            self.transport.close()
 
 
 def _require_tokens(settings: ServiceSettings) -> None:

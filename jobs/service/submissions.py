@@ -82,8 +82,8 @@ def cancel(home: Home, registry: Registry, submission: Submission) -> None:
 def cancel_jobs(home: Home, registry: Registry, submission: Submission) -> None:
     """Cancel the jobs of a submission that are not over; a scan stops them within seconds.
 
-    Those that another open submission or a due time that runs asks for, as far as it was planned,
-    stay as they are.
+    Those that another open submission or a due time that has begun asks for, as far as it was
+    planned, stay as they are.
     """
     going_on = (each for each in registry.submissions.open() if each.cancel_at is None)
     others = {each.survey_id for each in going_on if each.id != submission.id}
@@ -97,10 +97,10 @@ def cancel_jobs(home: Home, registry: Registry, submission: Submission) -> None:
 
 
 def _due_surveys(registry: Registry) -> Iterator[int]:
-    """Yield the surveys of due times that run."""
+    """Yield the surveys of due times that have begun and are not over."""
     for schedule in registry.schedules.all():
         ticks = registry.schedules.open_ticks(schedule)
-        if any(each.state == "running" and each.cancel_at is None for each in ticks):
+        if any(each.started_at and each.cancel_at is None for each in ticks):
             # Of one that cannot be read nothing was planned.
             with suppress(SurveyError):
                 definition = scheduled(schedule)

@@ -56,7 +56,7 @@ class SubmittedSurvey(BaseModel):
     #: queued, running, done, failed or cancelled; whether a running one was asked to stop.
     state: SubmissionState
     cancelling: bool
-    #: Why it waits, failed or was cancelled.
+    #: Why it waits, failed or was cancelled; or how many cancelled jobs it left out.
     reason: str | None
     submitted_at: datetime
     started_at: datetime | None

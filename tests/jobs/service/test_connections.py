@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import resource
 import signal
@@ -94,7 +95,7 @@ def test_the_rest_of_a_body_that_was_refused_has_a_limit(monkeypatch: pytest.Mon
 
 
 def test_a_body_that_is_waited_for_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BODY_SECONDS", 0.1, raising=False)
+    monkeypatch.setattr(module, "BODY_SECONDS", 1.0)
     app, closed = FastAPI(), threading.Event()
 
     @app.post("/whole")
@@ -116,6 +117,42 @@ def test_a_body_that_is_waited_for_has_a_limit(monkeypatch: pytest.MonkeyPatch) 
             assert read_to_end(sends) == b""
         closed.set()
         assert read_to_end(asks).endswith(b'"slow"')
+
+
+@pytest.mark.parametrize(
+    "body", [b"Content-Length: 20\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n5\r\nab"]
+)
+def test_a_body_has_a_limit_that_came_with_the_request_before(
+    monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    monkeypatch.setattr(module, "BODY_SECONDS", 0.1)
+    app = FastAPI()
+
+    @app.post("/whole")
+    async def whole(request: Request) -> int:
+        return len(await request.body())
+
+    with serving(app, socket.socket()) as address, socket.create_connection(address) as sends:
+        sends.settimeout(PATIENCE_SECONDS)
+        sends.sendall(ASKED + b"POST /whole HTTP/1.1\r\nHost: a\r\n" + body)
+        assert read_to_end(sends).count(b"HTTP/1.1") == 1
+
+
+def test_a_whole_body_is_not_cut_off_while_it_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BODY_SECONDS", 0.5)
+    app = FastAPI()
+
+    @app.post("/late")
+    async def late(request: Request) -> int:
+        # What has come waits meanwhile, and the rest with the client.
+        await asyncio.sleep(1.2)
+        return len(await request.body())
+
+    head = b"POST /late HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 3000000\r\n\r\n"
+    with serving(app, socket.socket()) as address, socket.create_connection(address) as sends:
+        sends.settimeout(PATIENCE_SECONDS)
+        sends.sendall(head + b"a" * 3_000_000)
+        assert read_to_end(sends).endswith(b"3000000")
 
 
 def test_clients_wait_while_the_service_is_busy() -> None:

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from catalog.home import Home
 from catalog.store.queries import named_queries
 from jobs.service.application import make_application
-from jobs.service.mcp import MOST_BYTES, SQL_ROWS, TOOLS, VERSIONS
+from jobs.service.mcp import MOST_BYTES, TOOLS, VERSIONS
 from jobs.service.settings import ServiceSettings
 from tests.analysis.homes import Builder
 from tests.jobs.service.conftest import Serve
@@ -118,11 +118,9 @@ def test_an_answer_is_as_long_as_a_message_may_be(client: TestClient) -> None:
     assert len(content["text"]) < 1000
     # Also one piece alone.
     assert called(f"SELECT repeat('x', {MOST_BYTES}) AS a")["isError"]
-    for limit, rows in (({}, SQL_ROWS), ({"limit": 2000}, 2000)):
+    for limit, rows in (({}, 3000), ({"limit": 2000}, 2000)):
         given = called("FROM range(3000)", **limit)
         assert len(json.loads(given["content"][0]["text"])["items"]) == rows
-    tools = {each["name"]: each for each in asked(client, "tools/list")["tools"]}
-    assert tools["sql"]["inputSchema"]["properties"]["limit"]["default"] == SQL_ROWS
 
 
 def test_what_is_no_tool_is_an_error_of_the_protocol(client: TestClient) -> None:
