@@ -127,19 +127,21 @@ class ClaimedRun(Generic[Row]):
         from jobs.scan.interruption import interruptions_kept
 
         try:
-            with interruptions_kept(), renewed_lease(self._renew, self.pace.beat) as stop:
-                # An older home may lack the tables that events are recorded in.
-                reopen_home(self.home)
-                watching = cast("Reporter", _WatchingReporter(reporter, stop, self))
-                definition = self.definition()
-                outcome = run_survey(
-                    self.home, definition, runner, watching, offline=offline, limits=limits
-                )
-            # A stop that was asked for after the last job changes nothing; before the plan, it held
-            # the jobs.
-            held = outcome.cancelled or outcome.plan.held_as("cancelled")
-            stopped = held and self.claims.cancel_requested(self.row)
-            return self._settle(self.stopped if stopped else _settlement(outcome), outcome)
+            # Also while its events ask the store.
+            with interruptions_kept():
+                with renewed_lease(self._renew, self.pace.beat) as stop:
+                    # An older home may lack the tables that events are recorded in.
+                    reopen_home(self.home)
+                    watching = cast("Reporter", _WatchingReporter(reporter, stop, self))
+                    definition = self.definition()
+                    outcome = run_survey(
+                        self.home, definition, runner, watching, offline=offline, limits=limits
+                    )
+                # A stop that was asked for after the last job changes nothing; before the plan, it
+                # held the jobs.
+                held = outcome.cancelled or outcome.plan.held_as("cancelled")
+                stopped = held and self.claims.cancel_requested(self.row)
+                return self._settle(self.stopped if stopped else _settlement(outcome), outcome)
         except _Stopped:
             return self._settle(self.stopped)
         except KeyboardInterrupt:

@@ -34,6 +34,7 @@ from jobs.runners.options import Limits
 from jobs.scan.interruption import termination_interrupts
 from jobs.scan.reporter import Reporter
 from jobs.scan.scan_progress import read_progress
+from jobs.schedules import notices
 from jobs.schedules.claimed_run import MOST_LOSSES, Pace
 from jobs.schedules.cron import new_entry
 from jobs.schedules.process import is_gone, this_process
@@ -382,6 +383,17 @@ def test_a_signal_that_is_swallowed_ends_a_run_all_the_same(fresh, end):
     assert states(fresh, schedule) == [(9, "waiting")]
     (ran,) = ticked(fresh, 9.1)
     assert (ran.tick.state, ran.tick.measured, ran.tick.failed) == ("done", 1, 0)
+
+
+def test_a_signal_while_the_end_is_recorded_makes_the_run_no_failure(fresh, monkeypatch):
+    schedule = added(fresh)
+    monkeypatch.setattr(notices, "drift_notice", lambda *_: end_in_a_statement())
+    with pytest.raises(KeyboardInterrupt), termination_interrupts():
+        ticked(fresh, 9)
+    monkeypatch.undo()
+    assert states(fresh, schedule) == [(9, "waiting")]
+    (ran,) = ticked(fresh, 9.1)
+    assert (ran.tick.state, ran.tick.measured, ran.tick.skipped) == ("done", 0, 1)
 
 
 def test_a_survey_that_cannot_be_planned_fails_with_its_reason(home):
