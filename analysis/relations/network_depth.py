@@ -15,13 +15,13 @@ from survey.text import counted
 #: Networks of a family that are compared: more are no longer followed one by one.
 MOST_NETWORKS = 12
 
-#: What networks of one architecture have in common: they are one point of a trend.
-ARCHITECTURE = ["source", "architecture"]
-
 #: What a row of ``depths`` is known by.
 NETWORK = ["family", "source", "architecture", "model", "run_id"]
 
 _NEEDED = (*NETWORK, "site", "affinity")
+
+#: What networks of one architecture have in common: they are one point of a trend.
+_ARCHITECTURE = ["source", "architecture"]
 
 
 def depths(signatures: pd.DataFrame) -> pd.DataFrame:
@@ -44,7 +44,7 @@ def depths(signatures: pd.DataFrame) -> pd.DataFrame:
         sites=("site", "size"), median=("affinity", "median")
     )
     known = networks[networks["median"].notna()]
-    family = known.assign(number=known.groupby(ARCHITECTURE).ngroup()).groupby("family")
+    family = known.assign(number=known.groupby(_ARCHITECTURE).ngroup()).groupby("family")
     varied = (family[["number", "sites"]].transform("nunique") > 1).all(axis="columns")
     kept = (family["sites"].transform("size") <= MOST_NETWORKS) & varied
     ordered = known[kept].sort_values(["family", "sites", "run_id"], ignore_index=True)
@@ -108,7 +108,7 @@ def depths_finding(networks: pd.DataFrame) -> str:
 def _architectures(networks: pd.DataFrame) -> pd.DataFrame:
     """Return the mean of each architecture's networks with a score, the shallowest first."""
     known = networks[networks["median"].notna()]
-    means = known.groupby(ARCHITECTURE, sort=False)[["sites", "median"]].mean()
+    means = known.groupby(_ARCHITECTURE, sort=False)[["sites", "median"]].mean()
     return means.sort_values("sites", kind="stable")
 
 

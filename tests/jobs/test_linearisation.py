@@ -107,8 +107,10 @@ class Dying:
         import torch
 
         while tasks := source.next_tasks(host_of(torch.device("cpu"), 1)):
+            assert not source.is_over()
             for task in tasks:
                 yield from self._attempt(task)
+        assert source.is_over()
 
     def _attempt(self, task: Any) -> Iterator[tuple[Event, ...]]:
         left = self._passes.pop(0) if self._passes else None
