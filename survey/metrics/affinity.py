@@ -119,9 +119,10 @@ def affinity(basis: CommonBasis, shrinkage: Shrinkage, ridge: Ridge) -> float:
     float
         At most 1. Below 0 the value is no score (see ``affinity_score``).
     """
-    before = basis.x.moments(shrinkage, ridge)
-    after = basis.y.moments(shrinkage, ridge)
+    # Norms of the basis's matrices are those of the whole ones, which then need not be made.
+    before = basis.x.moments(shrinkage, ridge, float(basis.scatters.square().sum()))
     basis = basis.condensed(before)
+    after = basis.y.moments(shrinkage, ridge, float(basis.output_gram.square().sum()))
     mapped = transported(basis, before, after)
     return 1.0 - math.sqrt(assignment_cost(mapped, basis.outputs) / (2.0 * after.trace))
 

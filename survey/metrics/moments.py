@@ -166,16 +166,20 @@ class Rows:
         """Sum of squares of either Gram matrix."""
         return float(self.gram.square().sum())
 
-    @cached_property
-    def ledoit_wolf_weight(self) -> float:
-        """Ledoit and Wolf's weight of the identity, in [0, 1]; no c x c matrix is built if c > n.
+    def ledoit_wolf_weight(self, gram_squared_norm: float) -> float:
+        """Return Ledoit and Wolf's weight of the identity, in [0, 1].
 
         With S = Xc' Xc / n and mu = tr S / c: b^2 = (sum_i |x_i|^4 / n - |S|^2) / n,
         d^2 = |S - mu I|^2, weight = min(b^2, d^2) / d^2. It is 0 where the covariance already is
         a multiple of the identity.
+
+        Parameters
+        ----------
+        gram_squared_norm : float
+            |Xc' Xc|^2, the same in every orthonormal basis.
         """
         n, c = self.images, self.channels
-        squared_norm = self.gram_squared_norm / n**2
+        squared_norm = gram_squared_norm / n**2
         mu = float(self.row_norms.sum()) / (n * c)
         spread = squared_norm - c * mu**2
         noise = (float(self.row_norms.square().sum()) / n - squared_norm) / n
@@ -227,7 +231,7 @@ class Rows:
         values: torch.Tensor = torch.linalg.eigvalsh(self.gram, UPLO="U")
         return values[values > NO_DIRECTION * values[-1].clamp_min(0.0)]
 
-    def moments(self, shrinkage: Shrinkage, ridge: Ridge) -> Moments:
+    def moments(self, shrinkage: Shrinkage, ridge: Ridge, gram_squared_norm: float) -> Moments:
         """Return the weights of a covariance of the rows.
 
         Parameters
@@ -236,6 +240,8 @@ class Rows:
             ``none`` divides by n - 1; ``ledoit-wolf`` by n, as scikit-learn does.
         ridge : {"absolute", "relative"}
             What is added to every variance: 1e-6, or 1e-6 of the mean variance.
+        gram_squared_norm : float
+            |Xc' Xc|^2, for ``ledoit-wolf``.
 
         References
         ----------
@@ -245,6 +251,6 @@ class Rows:
         floor = RIDGE if ridge == "absolute" else RIDGE * self.mean_variance
         weights = (1 / (self.images - 1), floor)
         if shrinkage != "none":
-            weight = self.ledoit_wolf_weight
+            weight = self.ledoit_wolf_weight(gram_squared_norm)
             weights = ((1 - weight) / self.images, weight * self.mean_variance + floor)
         return Moments(self, *weights)

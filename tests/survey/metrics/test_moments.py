@@ -9,12 +9,18 @@ from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf
 
 from survey.metrics.moments import Moments, Rows
+from survey.settings import Ridge, Shrinkage
 
 
 def matrix(n: int, c: int, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     scales = torch.rand(c, generator=generator, dtype=torch.float64) + 0.1
     return torch.randn(n, c, generator=generator, dtype=torch.float64) * scales + 3
+
+
+def moments_of(x: torch.Tensor, shrinkage: Shrinkage, ridge: Ridge) -> Moments:
+    rows = Rows(x)
+    return rows.moments(shrinkage, ridge, rows.gram_squared_norm)
 
 
 def dense(moments: Moments) -> torch.Tensor:
@@ -25,39 +31,42 @@ def dense(moments: Moments) -> torch.Tensor:
 def test_the_weight_equals_scikit_learns(n: int, c: int, seed: int) -> None:
     x = matrix(n, c, seed)
     _, weight = ledoit_wolf(x.numpy())
-    assert Rows(x).ledoit_wolf_weight == pytest.approx(float(weight), abs=1e-9)
+    rows = Rows(x)
+    found = rows.ledoit_wolf_weight(rows.gram_squared_norm)
+    assert found == pytest.approx(float(weight), abs=1e-9)
 
 
 @pytest.mark.parametrize(("n", "c"), [(50, 4), (6, 30)])
 def test_covariances_equal_the_dense_ones(n: int, c: int) -> None:
     x = matrix(n, c)
     eye = torch.eye(c, dtype=torch.float64)
-    plain = Rows(x).moments("none", "absolute")
+    plain = moments_of(x, "none", "absolute")
     assert torch.allclose(dense(plain), x.T.cov() + 1e-6 * eye, atol=1e-12)
-    shrunk = Rows(x).moments("ledoit-wolf", "absolute")
+    shrunk = moments_of(x, "ledoit-wolf", "absolute")
     expected = torch.from_numpy(ledoit_wolf(x.numpy())[0]) + 1e-6 * eye
     assert torch.allclose(dense(shrunk), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("shrinkage", ["ledoit-wolf", "none"])
 @pytest.mark.parametrize("ridge", ["absolute", "relative"])
-def test_the_trace_is_that_of_the_covariance(shrinkage: str, ridge: str) -> None:
+def test_the_trace_is_that_of_the_covariance(shrinkage: Shrinkage, ridge: Ridge) -> None:
     for n, c in ((50, 4), (6, 30)):
-        shared = Rows(matrix(n, c)).moments(shrinkage, ridge)  # type: ignore[arg-type]
+        shared = moments_of(matrix(n, c), shrinkage, ridge)
         assert shared.trace == pytest.approx(float(dense(shared).trace()))
 
 
 def test_the_relative_ridge_follows_the_scale() -> None:
     x = matrix(50, 4)
-    small, large = (Rows(x * scale).moments("none", "relative") for scale in (1e-3, 1.0))
+    small, large = (moments_of(x * scale, "none", "relative") for scale in (1e-3, 1.0))
     assert small.identity_weight == pytest.approx(1e-6 * large.identity_weight)
-    assert Rows(x * 1e-3).moments("none", "absolute").identity_weight == 1e-6
+    assert moments_of(x * 1e-3, "none", "absolute").identity_weight == 1e-6
 
 
 @pytest.mark.parametrize("c", [1, 3])
 def test_nothing_is_shrunk_where_variances_are_equal(c: int) -> None:
     corners = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * c).reshape(-1, c).double()
-    assert Rows(corners).ledoit_wolf_weight == 0.0
+    rows = Rows(corners)
+    assert rows.ledoit_wolf_weight(rows.gram_squared_norm) == 0.0
 
 
 def test_float32_is_measured_in_float64() -> None:

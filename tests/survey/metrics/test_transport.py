@@ -30,15 +30,21 @@ def dense(before: Moments, after: Moments) -> np.ndarray:
     return inner
 
 
+def shrunk(rows: Rows) -> Moments:
+    return rows.moments("ledoit-wolf", "relative", rows.gram_squared_norm)
+
+
 @pytest.mark.parametrize(("n", "c"), [(60, 7), (30, 30), (20, 30), (12, 50)])
 def test_inputs_are_mapped_as_by_the_dense_matrices(n: int, c: int) -> None:
     x, y = Rows(coloured(n, c)), Rows(coloured(n, c).relu() + 0.1 * normal(n, c, 3))
     basis = CommonBasis.of(x, y)
-    before, after = (rows.moments("ledoit-wolf", "relative") for rows in (x, y))
+    before, after = (shrunk(rows) for rows in (x, y))
     # Bases differ by a rotation, which inner products with the outputs do not see.
     found = transported(basis, before, after) @ basis.outputs.T
     assert np.allclose(found.numpy(), dense(before, after), atol=1e-9)
     assert torch.allclose(basis.outputs @ basis.outputs.T, y.centred @ y.centred.T, atol=1e-12)
+    norms = [float(values.square().sum()) for values in (basis.scatters, basis.output_gram)]
+    assert norms == pytest.approx([x.gram_squared_norm, y.gram_squared_norm])
     assert basis.condensed(before) is basis
 
 
@@ -48,12 +54,13 @@ def test_a_narrow_layer_before_a_site_leaves_a_small_basis(affine: bool) -> None
     wide = normal(n, narrow) @ normal(narrow, c, 1)
     x = (wide + 1e-7 * wide.std() * normal(n, c, 2)).float().double()
     inputs, outputs = Rows(x), Rows(2 * x if affine else x.relu())
-    before, after = (rows.moments("ledoit-wolf", "relative") for rows in (inputs, outputs))
+    before, after = (shrunk(rows) for rows in (inputs, outputs))
     basis = CommonBasis.of(inputs, outputs)
     small = basis.condensed(before)
     assert (basis.outputs.shape, small.outputs.shape) == ((n, 2 * n), (n, narrow + n + 1))
     mapped = transported(small, before, after)
     assert np.allclose((mapped @ small.outputs.T).numpy(), dense(before, after), atol=1e-8)
+    assert float(small.output_gram.square().sum()) == pytest.approx(outputs.gram_squared_norm)
     costs = [assignment_cost(transported(b, before, after), b.outputs) for b in (basis, small)]
     scores = [1 - (cost / (2 * after.trace)) ** 0.5 for cost in costs]
     assert scores[1] == pytest.approx(scores[0], abs=1e-9)
@@ -62,7 +69,7 @@ def test_a_narrow_layer_before_a_site_leaves_a_small_basis(affine: bool) -> None
 def test_inputs_off_the_span_of_the_outputs_keep_their_length() -> None:
     x = normal(20, 35, 246235)
     inputs, outputs = Rows(x), Rows(torch.tanh(x) + 0.1 * normal(20, 35, 246236))
-    before, after = (rows.moments("ledoit-wolf", "relative") for rows in (inputs, outputs))
+    before, after = (shrunk(rows) for rows in (inputs, outputs))
     # Shrunk to the identity: all directions are weak, and none is small.
     assert before.gram_weight == 0
     basis = CommonBasis.of(inputs, outputs)
