@@ -6,6 +6,7 @@ import math
 
 import pandas as pd
 
+from analysis.data.checkpoint_means import checkpoint_means
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
 from analysis.statistics.trend import Trend
@@ -108,7 +109,7 @@ def depths_finding(networks: pd.DataFrame) -> str:
 def _architectures(networks: pd.DataFrame) -> pd.DataFrame:
     """Return the mean of each architecture's networks with a score, the shallowest first."""
     known = networks[networks["median"].notna()]
-    means = known.groupby(_ARCHITECTURE, sort=False)[["sites", "median"]].mean()
+    means = checkpoint_means(known, _ARCHITECTURE, ["sites", "median"], ["model"])
     return means.sort_values("sites", kind="stable")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from analysis.data.checkpoint_means import checkpoint_means
 from analysis.data.families import families_of
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
@@ -22,6 +23,9 @@ COLUMNS = {
 _OF_RUN = ("model", "source", "architecture", "family", "family_group", "year")
 
 _NEEDED = ("run_id", *_OF_RUN, "affinity")
+
+#: What is one point of the trend.
+_ARCHITECTURE = ["source", "architecture"]
 
 
 def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
@@ -83,9 +87,8 @@ def timeline_finding(timeline: pd.DataFrame) -> str:
     # Where all years print the same spread, none has the widest.
     wide = f"; scores spread widest in {widest} ({ends[widest]})" if spread.nunique() > 1 else ""
     # The weights of one architecture have one year: they tell no more of a trend than one of them.
-    by_architecture = rows.groupby(["source", "architecture"])
-    means = by_architecture[["year", "median"]].mean()
-    families = families_of(by_architecture["family"].first().reset_index())
+    means = checkpoint_means(rows, _ARCHITECTURE, ["year", "median"], ["model"])
+    families = families_of(rows.groupby(_ARCHITECTURE)["family"].first().reset_index())
     trend = Trend.of(means["year"], means["median"], families)
     start, end = years["median"].iloc[0], years["median"].iloc[-1]
     of_families = counted(families.nunique(), "family", "families")
