@@ -29,6 +29,10 @@ _WAITING_CLIENTS = 1024
 #: Seconds for the head of a request, the rest of a refused body before it included, and for a body.
 HEAD_SECONDS, BODY_SECONDS = 30.0, 60.0
 
+#: Bytes of an answer that a client takes at least within so many seconds: its room is for others
+#: then.
+TAKEN_BYTES, TAKEN_SECONDS = 1 << 16, 30.0
+
 
 def serve(
     settings: ServiceSettings, say: Callable[[str], None], beside: AbstractContextManager[object]
@@ -114,9 +118,12 @@ class _Server(uvicorn.Server):
 class _PromptProtocol(H11Protocol):
     """HTTP/1.1 that closes connections on which no whole head or body of a request comes in time.
 
-    The server's own limit begins only with its first answer, and ends with any byte.
+    The server's own limit begins only with its first answer, and ends with any byte. Connections
+    whose client does not take an answer are closed, too.
     """
 
+    #: The limit for what is sent, while it waits for the client.
+    _taking: asyncio.TimerHandle | None = None
     _limit: asyncio.TimerHandle | None = None
     #: The seconds of that limit, None while nothing is waited for, and the last request.
     _waited: tuple[float | None, object] = (None, None)
@@ -136,6 +143,32 @@ class _PromptProtocol(H11Protocol):
         """Wait no longer."""
         super().connection_lost(exc)
         self._set_limit(None)
+        self._end_limit_of_taking()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to take what was sent."""
+        super().pause_writing()
+        self._limit_taking()
+
+    def resume_writing(self) -> None:
+        """Wait no longer for that."""
+        super().resume_writing()
+        self._end_limit_of_taking()
+
+    def _limit_taking(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._taking = self.loop.call_later(TAKEN_SECONDS, self._require_taken, left)
+
+    def _require_taken(self, before: int) -> None:
+        if before - self.transport.get_write_buffer_size() < TAKEN_BYTES:
+            # Closing would wait for the client to take the rest.
+            self.transport.abort()
+        else:
+            self._limit_taking()
+
+    def _end_limit_of_taking(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
 
     def _limit_waiting(self) -> None:
         # None before the first request, whatever its type says.

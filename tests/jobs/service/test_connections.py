@@ -10,12 +10,14 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Annotated
 
 import pytest
-from fastapi import Body, FastAPI, Request
+from fastapi import Body, Depends, FastAPI, Request, Response
+from fastapi.responses import StreamingResponse
 
 from jobs.service import server as module
 from jobs.service.server import _Server
@@ -153,6 +155,55 @@ def test_a_whole_body_is_not_cut_off_while_it_is_not_taken(monkeypatch: pytest.M
         sends.settimeout(PATIENCE_SECONDS)
         sends.sendall(head + b"a" * 3_000_000)
         assert read_to_end(sends).endswith(b"3000000")
+
+
+ANSWER = b"a" * 32_000_000
+
+FETCH = b"GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+
+
+def test_an_answer_that_its_client_does_not_take_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "TAKEN_SECONDS", 0.2)
+    app, left = FastAPI(), threading.Event()
+
+    async def room() -> AsyncIterator[None]:
+        yield
+        left.set()
+
+    @app.get("/large", dependencies=[Depends(room)])
+    def large(pieces: int) -> Response:
+        size = len(ANSWER) // pieces
+        return StreamingResponse(ANSWER[:size] for _ in range(pieces))
+
+    for pieces in (b"1", b"200"):
+        left.clear()
+        with serving(app, socket.socket()) as address, socket.create_connection(address) as takes:
+            takes.sendall(FETCH.replace(b"large", b"large?pieces=" + pieces))
+            assert left.wait(PATIENCE_SECONDS)
+            assert len(read_to_end(takes)) < len(ANSWER)
+
+
+def test_an_answer_that_its_client_takes_slowly_comes_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "TAKEN_SECONDS", 0.5)
+    app = FastAPI()
+
+    @app.get("/large")
+    def large() -> Response:
+        return Response(ANSWER)
+
+    with serving(app, socket.socket()) as address, socket.create_connection(address) as takes:
+        takes.settimeout(PATIENCE_SECONDS)
+        takes.sendall(FETCH)
+        came, began = 0, time.monotonic()
+        while piece := takes.recv(1 << 20):
+            came += len(piece)
+            time.sleep(0.05)
+        assert came > len(ANSWER)
+        assert time.monotonic() - began > 2 * module.TAKEN_SECONDS
 
 
 def test_clients_wait_while_the_service_is_busy() -> None:
