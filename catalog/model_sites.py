@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     import torch
 
     from catalog.models.base import Architecture
-    from survey.capture.calls import Call
     from survey.capture.forward import Capture
 
 _Seen = TypeVar("_Seen")
@@ -62,23 +62,9 @@ def show_sites(name: str) -> pa.Table:
     CatalogError
         If it cannot be built, or fails on images of its own shape.
     """
-    calls = followed(one_model(name)[0].architecture, _calls)
-    rows = [
-        {
-            "path": call.path,
-            "function": call.function,
-            "shape": "x".join(map(str, call.shape)),
-            "layout": call.layout,
-            "site": call.site,
-            "reason": call.reason,
-        }
-        for call in calls
-    ]
+    calls = followed(one_model(name)[0].architecture, lambda capture, images: capture.calls(images))
+    rows = [asdict(call) | {"shape": "x".join(map(str, call.shape))} for call in calls]
     return table_of(rows, _SCHEMA)
-
-
-def _calls(capture: Capture, images: torch.Tensor) -> list[Call]:
-    return capture.calls(images)
 
 
 def followed(

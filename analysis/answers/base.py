@@ -116,6 +116,11 @@ class Answer:
         answer: Self = material.answers.setdefault(cls, cls(material))
         return answer
 
+    @classmethod
+    def question(cls) -> str:
+        """Return what it asks: the first line of its docstring."""
+        return (cls.__doc__ or "").partition("\n")[0]
+
     @property
     def inputs(self) -> Sequence[Any]:
         """The positional arguments of ``computed_by``."""

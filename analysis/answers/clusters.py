@@ -140,7 +140,7 @@ class ClusterStability(Answer):
             models=("model", "size"), stability=("stability", "first")
         )
         rows = rows.reset_index()
-        rows.attrs = self.statistics.attrs
+        rows.attrs = self.statistics.table.attrs
         return rows
 
 

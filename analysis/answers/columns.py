@@ -40,14 +40,10 @@ class TableColumn:
         """The heading on a page."""
         return self.heading or spaced(self.name)
 
-    def has_values(self, frame: pd.DataFrame) -> bool:
-        """Return whether a frame has this column, and any value in it."""
-        return self.name in frame and not all(map(missing, frame[self.name].astype(object)))
-
     def in_terminal(self, frame: pd.DataFrame) -> bool:
         """Return whether a terminal's table of a frame has this column."""
         if self.optional:
-            return self.has_values(frame)
+            return self.name in frame and not all(map(missing, frame[self.name].astype(object)))
         return self.terminal is not None and (not self.varying or frame[self.name].nunique() > 1)
 
 

@@ -26,14 +26,9 @@ class AffinityTimeline(ColouredAnswer):
     caption = "Range of each model's affinity scores, oldest architecture first."
     columns = ("model", "family", "family_group", "year", "lowest", "median", "highest", "sites")
     unit = "the architecture, within families of them"
-    source = (*CURVE, "family_group", "year")
+    source, needed = (*CURVE, "family_group", "year"), "year"
     computed_by = "analysis.relations.timeline:timeline"
     found_by = "analysis.relations.timeline:timeline_finding"
-
-    @property
-    def known(self) -> bool:
-        """Whether any year is known."""
-        return bool(self.rows["year"].notna().any())
 
     def details(self) -> Sequence[str]:
         """Return how many models have no known year."""

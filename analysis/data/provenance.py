@@ -168,15 +168,11 @@ def condition(run: Mapping[str, Any]) -> str:
 
 
 def mixed_settings(runs: pd.DataFrame) -> dict[str, list[str]]:
-    """Return the values of each setting of ``COMPARED`` that has several, from rows of ``runs``."""
-    return mixed_values({name: runs[name].unique() for name in COMPARED if name in runs})
-
-
-def mixed_values(settings: Mapping[str, Iterable[Any]]) -> dict[str, list[str]]:
-    """Return the values, as text and in order, of each setting that has several."""
+    """Return the values, as text, of each setting of ``COMPARED`` that has several among runs."""
     known = {
-        name: sorted(_written(name, (each for each in values if not pd.isna(each))))
-        for name, values in settings.items()
+        name: sorted(_written(name, (each for each in runs[name].unique() if not pd.isna(each))))
+        for name in COMPARED
+        if name in runs
     }
     return {name: each for name, each in known.items() if len(each) > 1}
 

@@ -81,8 +81,6 @@ def barycentre_chart(barycentres: Barycentres, colours: ModelColours = FAMILIES)
 
 
 def _member(curve: Curve, run: Any) -> pd.DataFrame:
-    size = curve.values.size
-    depths = np.linspace(0, 1, size) if curve.depths is None else curve.depths
     return pd.DataFrame(
         {
             "cluster": run["cluster"],
@@ -90,7 +88,7 @@ def _member(curve: Curve, run: Any) -> pd.DataFrame:
             "run_id": curve.run_id,
             "model": run["model"],
             "family": run["family"] if pd.notna(run["family"]) else UNKNOWN,
-            "relative_depth": depths,
+            "relative_depth": curve.depths,
             "affinity": curve.values,
             "piece": _pieces(curve),
         }
@@ -100,7 +98,7 @@ def _member(curve: Curve, run: Any) -> pd.DataFrame:
 def _pieces(curve: Curve) -> NDArray[np.int64]:
     """Return the number, from 0, of the unbroken part of a curve that each site is in."""
     # Where none was left out, numbers that skip are sites of another role: no gap.
-    if curve.sites is None or not curve.left_out:
+    if not curve.left_out:
         return np.zeros(curve.values.size, np.int64)
     result: NDArray[np.int64] = np.cumsum(np.diff(curve.sites, prepend=curve.sites[:1]) > 1)
     return result

@@ -139,7 +139,10 @@ def _pdf(drawn: Printed) -> bytes:
 
 
 def _html(drawn: Printed) -> bytes:
-    return _page(drawn.spec, drawn.words.label).encode()
+    name = html.escape(drawn.words.label or "A figure of the model-zoo survey")
+    # Names of models are anybody's: no text of theirs may end the script.
+    data = json.dumps(drawn.spec).replace("<", "\\u003c")
+    return _PAGE.format(name=name, scripts=_scripts(), spec=data).encode()
 
 
 #: What a file holds, by its ending.
@@ -149,19 +152,6 @@ _CONTENTS: Mapping[str, Callable[[Printed], bytes]] = {
 
 #: Endings of figures that can be written.
 ENDINGS = tuple(_CONTENTS)
-
-
-def page(chart: alt.TopLevelMixin) -> str:
-    """Return a chart as a self-contained HTML page."""
-    spec = specification(chart)
-    return _page(spec, str(spec.get("description", "")))
-
-
-def _page(spec: dict[str, Any], label: str) -> str:
-    name = html.escape(label or "A figure of the model-zoo survey")
-    # Names of models are anybody's: no text of theirs may end the script.
-    data = json.dumps(spec).replace("<", "\\u003c")
-    return _PAGE.format(name=name, scripts=_scripts(), spec=data)
 
 
 @functools.cache

@@ -15,7 +15,6 @@ used; average is the default here.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import get_args
 
@@ -64,11 +63,6 @@ class Clustering:
     def number(self) -> int:
         """How many clusters there are."""
         return int(self.table["cluster"].nunique())
-
-    @property
-    def attrs(self) -> dict[Hashable, object]:
-        """Where the frame came from, with how it was clustered."""
-        return dict(self.table.attrs)
 
 
 def clusters(
@@ -163,7 +157,7 @@ def cluster(
         leaf=leaf,
         stability=np.nan,
     )
-    table.attrs = {**matrix.attrs, "linkage": linkage, "cut": cut}
+    table.attrs = {**matrix.runs.attrs, "linkage": linkage, "cut": cut}
     agreeing = agreement(matrix.runs.assign(cluster=numbered))
     return Clustering(table, tree, matrix, cut, agreeing, linkage)
 

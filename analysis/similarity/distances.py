@@ -21,7 +21,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -94,11 +94,6 @@ class DistanceMatrix:
         apart = self.values[np.triu_indices(len(self), 1)]
         return f"{text}: {apart.min():.3f} to {apart.max():.3f}" if apart.size else text
 
-    @property
-    def attrs(self) -> dict[Hashable, object]:
-        """Where the frame came from, with the normalisation and band."""
-        return dict(self.runs.attrs)
-
     def place(self, name: str) -> int:
         """Return which row is meant by a model's name, its architecture's, or an id's beginning.
 
@@ -166,7 +161,7 @@ def distance_pairs(matrix: DistanceMatrix) -> pd.DataFrame:
     named = matrix.runs[["run_id", "model", "family"]]
     left, right = (named.iloc[places].reset_index(drop=True) for places in (first, second))
     table = left.join(right.add_prefix("other_")).assign(distance=matrix.values[first, second])
-    table.attrs = matrix.attrs
+    table.attrs = matrix.runs.attrs
     return table
 
 

@@ -90,7 +90,7 @@ def kmeans(matrix: DistanceMatrix, number: int, seed: int = 0) -> Barycentres:
     members, centres, distances = _fitted(matrix, number, seed)
     columns = ["run_id", "model", "source", "family", "family_group", "dataset"]
     table = matrix.runs[columns].assign(cluster=members, distance=distances)
-    table.attrs = {**matrix.attrs, "seed": seed}
+    table.attrs = {**matrix.runs.attrs, "seed": seed}
     inertia = float(np.mean(distances**2))
     agreeing = agreement(matrix.runs.assign(cluster=members))
     return Barycentres(table, _points(members, centres), inertia, agreeing, matrix)

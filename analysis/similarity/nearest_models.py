@@ -104,7 +104,7 @@ def neighbour_table(
     """Return rows about a matrix's models as a frame of these columns."""
     table = pd.DataFrame(rows, columns=list(columns))
     table = table.astype({name: _KINDS.get(name, "str") for name in columns})
-    table.attrs = matrix.attrs
+    table.attrs = matrix.runs.attrs
     return table
 
 

@@ -31,12 +31,12 @@ class Curve:
     model: str
     #: Mean affinities of the sites that have one, in execution order.
     values: Floats
-    #: Relative depths of those sites, rising within [0, 1]; None for equally spaced ones.
-    depths: Floats | None = None
-    #: Numbers of those sites; None where they do not come from a run.
-    sites: Integers | None = None
+    #: Relative depths of those sites, rising within [0, 1].
+    depths: Floats
+    #: Numbers of those sites.
+    sites: Integers
     #: How many sites were left out for having no affinity.
-    left_out: int = 0
+    left_out: int
 
     def normalised(self, normalisation: Normalisation) -> Floats:
         """Return the values after normalisation."""

@@ -62,8 +62,7 @@ class RunBatches:
             return self.curve
         kept = weights > 0
         values = (times @ np.where(there, self.affinity, 0.0))[kept] / weights[kept]
-        depths = None if self.curve.depths is None else self.curve.depths[kept]
-        return dataclasses.replace(self.curve, values=values, depths=depths)
+        return dataclasses.replace(self.curve, values=values, depths=self.curve.depths[kept])
 
 
 def with_stability(
@@ -112,7 +111,7 @@ def with_stability(
         drawn = (drawn_together(runs, rng) for _ in watch(range(draws)))
         result = [jaccards(members, others) for others in _partitions(clustering, drawn)]
         table["stability"] = np.mean(result, axis=0)[members]
-    table.attrs = {**clustering.attrs, "draws": draws, "seed": seed, "one_batch": one_batch}
+    table.attrs = {**clustering.table.attrs, "draws": draws, "seed": seed, "one_batch": one_batch}
     return dataclasses.replace(clustering, table=table)
 
 
@@ -213,10 +212,9 @@ def _measured(curves: Sequence[Curve], layers: pd.DataFrame) -> list[RunBatches]
 
 def _by_batch(curve: Curve, rows: pd.DataFrame) -> RunBatches:
     """Return affinities, one row a batch that has any, one column a site of the curve."""
-    sites = np.unique(rows["site"]) if curve.sites is None else curve.sites
-    rows = rows[rows["site"].isin(sites)]
+    rows = rows[rows["site"].isin(curve.sites)]
     batches, row = np.unique(rows["batch"], return_inverse=True)
-    table: Floats = np.full((len(batches), len(sites)), np.nan)
-    table[row, np.searchsorted(sites, rows["site"])] = rows["affinity"]
+    table: Floats = np.full((len(batches), len(curve.sites)), np.nan)
+    table[row, np.searchsorted(curve.sites, rows["site"])] = rows["affinity"]
     known = ~np.isnan(table).all(axis=1)
     return RunBatches(curve, tuple(batches[known].tolist()), table[known])

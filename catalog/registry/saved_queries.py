@@ -38,10 +38,7 @@ class SavedQueries:
         known = {query.name for query in self.all()}
         if name not in known and len(known) >= MOST_SAVED:
             raise SettingsError(f"{MOST_SAVED} queries are kept already", hint="remove one first")
-        values = {"sql": sql, "saved_at": now}
-        new = self.database.insert(SAVED_QUERIES).values(name=name, **values)
-        with self.database.transaction() as connection:
-            connection.execute(new.on_conflict_do_update(index_elements=["name"], set_=values))
+        self.database.upsert(SAVED_QUERIES, {"name": name}, {"sql": sql, "saved_at": now})
 
     def remove(self, name: str) -> None:
         """Forget a query.

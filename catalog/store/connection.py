@@ -209,6 +209,16 @@ def attached(path: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def stored_tables(connection: duckdb.DuckDBPyConnection, database: str | None = None) -> set[str]:
+    """Return the names of the tables of a database of a connection, by default its current one."""
+    rows = connection.execute(
+        "SELECT table_name FROM duckdb_tables()"
+        " WHERE database_name = coalesce(?, current_database())",
+        [database],
+    ).fetchall()
+    return {name for (name,) in rows}
+
+
 def _locked_down(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     # Without external access the store's own files stay open to COPY TO, its log among them, and
     # reading the store's file as text would drop its lock. Without a file system nothing is.

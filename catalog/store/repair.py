@@ -19,7 +19,7 @@ import duckdb
 
 from catalog.files import replacing_damaged
 from catalog.home import Home, segment_paths
-from catalog.store.connection import connect_reading
+from catalog.store.connection import connect_reading, stored_tables
 from catalog.store.schema import (
     BATCH_SCORES,
     BATCHES,
@@ -109,7 +109,7 @@ def store_damage(path: Path) -> str | None:
     try:
         with connect_reading(path) as connection:
             check_version(connection, path, oldest=0)
-            present = _tables(connection, "current_database()")
+            present = stored_tables(connection)
             for table in (*_TABLES, SEGMENTS):
                 if table is NETWORK_CURVES and table.name not in present:
                     continue  # an older store has none
@@ -168,7 +168,7 @@ def _salvage(
         if not _attach(connection, damaged, bare):
             names = [table.name for table in _TABLES]
             return dict.fromkeys(names, 0), dict.fromkeys(names)
-        present = _tables(connection, "'damaged'")
+        present = stored_tables(connection, "damaged")
         for table in _TABLES:
             if table is NETWORK_CURVES and table.name not in present:
                 continue
@@ -201,13 +201,6 @@ def _attach(connection: duckdb.DuckDBPyConnection, damaged: Path, bare: Path) ->
             connection.execute(f"ATTACH {file} AS damaged (READ_ONLY)").fetchall()
             return True
     return False
-
-
-def _tables(connection: duckdb.DuckDBPyConnection, database: str) -> set[str]:
-    rows = connection.execute(
-        f"SELECT table_name FROM duckdb_tables() WHERE database_name = {database}"
-    ).fetchall()
-    return {name for (name,) in rows}
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.store.connection import stored_tables
 from catalog.store.schema import (
     BATCH_SCORES,
     BATCHES,
@@ -140,7 +141,8 @@ def show_staged(connection: duckdb.DuckDBPyConnection, stored: str, staged: Stag
     replaced = "ANTI JOIN temp.spooled_network_scores USING (run_id, measure)"
     without = "ANTI JOIN temp.spooled_batches USING (run_id, batch)" * staged.replaces
     extra = extra_columns(connection, staged.score_columns)
-    curves = stored if _has_curves(connection) else None
+    # An older store lacks them.
+    curves = stored if NETWORK_CURVES.name in stored_tables(connection) else None
     scores = dataclasses.replace(BATCH_SCORES, columns=(*BATCH_SCORES.columns, *extra))
     parts = [
         f"CREATE TEMP TABLE spooled_batch_scores AS {_rows(BATCH_SCORES, staged)}",
@@ -192,15 +194,6 @@ def _rows(table: Relation, staged: Staged) -> str:
     return (
         f"SELECT {', '.join(map(quoted_name, staged.score_columns))} FROM incoming_scores {chosen}"
     )
-
-
-def _has_curves(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether a store has the table that an older one lacks."""
-    rows = connection.execute(
-        "SELECT 1 FROM duckdb_tables() WHERE table_name = ? AND database_name = current_database()",
-        [NETWORK_CURVES.name],
-    ).fetchall()
-    return bool(rows)
 
 
 def _union(table: Relation, stored: str | None, without: str, staged: tuple[str, ...] = ()) -> str:

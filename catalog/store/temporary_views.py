@@ -25,10 +25,12 @@ SELECT unnest($ids::VARCHAR[]) AS run_id, unnest($labels::VARCHAR[]) AS label,
 """
 
 
-def show_views(connection: duckdb.DuckDBPyConnection, extra: tuple[Column, ...]) -> None:
-    """Put temporary views under the names of the stored ones, over the tables that are shown."""
+def show_views(
+    connection: duckdb.DuckDBPyConnection, extra: tuple[Column, ...], kind: str = "TEMP"
+) -> None:
+    """Put temporary views, or others, under the names of the stored ones."""
     for view in views(extra):
-        made = f"CREATE TEMP VIEW {view.name} AS {view.sql}"
+        made = f"CREATE {kind} VIEW {view.name} AS {view.sql}"
         connection.execute(";\n".join((made, *comments(view)))).fetchall()
 
 

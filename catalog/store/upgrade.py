@@ -17,7 +17,8 @@ import duckdb
 
 from catalog.copies import copy_file, kept_before_migration
 from catalog.files import appearing
-from catalog.store.connection import attached, connect_reading, explained, writing
+from catalog.store.connection import attached, connect_reading, explained, stored_tables, writing
+from catalog.store.temporary_views import extra_columns, show_views
 from survey.errors import NewerError, StoreError
 
 if TYPE_CHECKING:
@@ -120,22 +121,11 @@ def lacks_metrics(connection: duckdb.DuckDBPyConnection) -> bool:
     return bool(_not_stored(connection, METRIC_COLUMNS))
 
 
-def _replace_views(connection: duckdb.DuckDBPyConnection) -> None:
-    from catalog.store.schema import comments
-    from catalog.store.temporary_views import extra_columns
-    from catalog.store.views import views
-
-    for view in views(extra_columns(connection)):
-        made = f"CREATE OR REPLACE VIEW {view.name} AS {view.sql}"
-        connection.execute(";\n".join((made, *comments(view)))).fetchall()
-
-
 def _missing_metrics(
     connection: duckdb.DuckDBPyConnection, names: Iterable[str] = ()
 ) -> list[Column]:
     # Imported here: a reader that needs no metric loads no extension.
     from catalog.store.schema import METRIC_COLUMNS, installed_columns
-    from catalog.store.temporary_views import extra_columns
 
     declared = (*METRIC_COLUMNS, *installed_columns())
     by_name = {column.name: column for column in (*extra_columns(connection, names), *declared)}
@@ -168,11 +158,7 @@ def check_version(
     """
     newest = newest_version()
     with explained(path):
-        tables = connection.execute(
-            "SELECT count(*) FROM duckdb_tables()"
-            " WHERE database_name = current_database() AND table_name = 'migrations'"
-        ).fetchall()
-        if tables[0][0] == 0:
+        if "migrations" not in stored_tables(connection):
             raise StoreError(
                 f"{path} is a DuckDB file of something else: it has no table `migrations`",
                 hint="move the file away, or pass --home with another directory",
@@ -208,5 +194,5 @@ def _apply(
         name = quoted_name(column.name)
         connection.execute(f"ALTER TABLE batch_scores ADD COLUMN {name} DOUBLE").fetchall()
         connection.execute(column_comment("batch_scores", column)).fetchall()
-    _replace_views(connection)
+    show_views(connection, extra_columns(connection), "OR REPLACE")
     connection.execute("COMMIT").fetchall()

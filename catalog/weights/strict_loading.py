@@ -83,7 +83,8 @@ def load_weights(
     if adapt is not None:
         _check_claims(path, keyed.tensors, model.state_dict())
         keyed = replace(keyed, tensors=adapt(keyed.tensors))
-    _fit(model, keyed, path, architecture)
+    if how := _differences(model, keyed, path, _usable):
+        raise _misfit(path, architecture, keyed, how, model.state_dict())
     return keyed.dropped
 
 
@@ -112,12 +113,6 @@ def differences(model: nn.Module, content: Content, rules: KeyRules | None = Non
         return None
     # A copy: some networks change while they load an older file.
     return _differences(copy.deepcopy(model), keyed, content.path, _without_values)
-
-
-def _fit(model: nn.Module, keyed: KeyedWeights, path: Path, architecture: str) -> None:
-    """Copy weights into a network that has just these keys."""
-    if how := _differences(model, keyed, path, _usable):
-        raise _misfit(path, architecture, keyed, how, model.state_dict())
 
 
 def _differences(

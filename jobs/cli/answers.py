@@ -116,7 +116,7 @@ def _choosers(answers: _Answers) -> Iterator[inspect.Parameter]:
         yield inspect.Parameter("kind", _KEYWORD, default=argument, annotation=Literal[kinds])
     for name, answer in answers.items():
         if name.startswith("--"):
-            flag = option(False, _first_line(answer), flags=(name,))
+            flag = option(False, answer.question(), flags=(name,))
             yield inspect.Parameter(_flag(name), _KEYWORD, default=flag, annotation=bool)
 
 
@@ -153,12 +153,8 @@ def _summary(answers: _Answers) -> str:
     """Return a verb's help text: that of its first answer, or a line a kind."""
     if "" in answers:
         return inspect.getdoc(answers[""]) or ""
-    kinds = [f"{name}: {_first_line(answer)}" for name, answer in answers.items()]
+    kinds = [f"{name}: {answer.question()}" for name, answer in answers.items()]
     return "\n\n".join((COMPARISONS, *kinds))
-
-
-def _first_line(answer: type[Answer]) -> str:
-    return (answer.__doc__ or "").splitlines()[0]
 
 
 def deliver(answer: Answer, table: TableFileOptions, figure: FigureOptions) -> bool:

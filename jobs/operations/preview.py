@@ -30,7 +30,7 @@ from jobs.planning.plan import Plan, make_plan
 from jobs.planning.prefetch import needed, size_of
 from jobs.planning.score_images import notices
 from jobs.planning.staleness import Staleness, staleness, summary
-from jobs.planning.user_models import Unconsented, without_unconsented
+from jobs.planning.user_models import UnplannedJob, without_unconsented
 from jobs.run import held_jobs
 from jobs.scan.display_lines import batches_of
 from survey.text import counted, format_bytes, format_duration
@@ -76,7 +76,7 @@ class Forecast:
     memory_bytes: int
     workers: int = 1
     #: Jobs of which nothing is known until their code may run.
-    unconsented: tuple[Unconsented, ...] = ()
+    unconsented: tuple[UnplannedJob, ...] = ()
     #: Cores that a GPU needs not to wait for scores; 0 on a CPU.
     cores: float = 0.0
 

@@ -28,18 +28,9 @@ from jobs.planning.score_images import widths_to_choose_by, with_number
 from jobs.planning.staleness import Staleness
 from jobs.planning.survey_tables import DatasetChoice
 from jobs.planning.targets import Target, targets
+from jobs.planning.user_models import UnplannedJob
 from survey import SettingsError
 from survey.settings import AUTO
-
-
-@dataclass(frozen=True, slots=True)
-class Lacking:
-    """A job that cannot be planned yet, because one of its files is missing."""
-
-    #: The architecture's full name, the checkpoint and the dataset, as named.
-    architecture: str
-    checkpoint: str
-    dataset: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +42,7 @@ class Plan:
     #: Run ids of the jobs that are already measured, with all that they ask for.
     done: frozenset[str]
     #: Jobs whose files are still to be fetched.
-    lacking: tuple[Lacking, ...] = ()
+    lacking: tuple[UnplannedJob, ...] = ()
     #: Run ids of the jobs that are parked or cancelled, with their state.
     held: Mapping[str, JobState] = field(default_factory=dict)
     #: Why each remaining job is measured, by run id.
@@ -135,12 +126,14 @@ def make_plan(
     costs = costs_to_foresee_by(definition.measures, names)
     jobs: dict[str, Job] = {}
     copies: dict[str, str] = {}
-    lacking: list[Lacking] = []
+    lacking: list[UnplannedJob] = []
     beside: dict[str, None] = {}
     for choice in definition.datasets:
         dataset = _opened(choice, definition, holdings)
         lacking += [
-            Lacking(target.architecture.full_name, target.checkpoint.reference, choice.full_name)
+            UnplannedJob(
+                target.architecture.full_name, target.checkpoint.reference, choice.full_name
+            )
             for target in ([*here, *absent] if dataset is None else absent)
         ]
         if dataset is not None:

@@ -11,10 +11,10 @@ from jobs.planning.definition import Definition
 
 
 @dataclass(frozen=True, slots=True)
-class Unconsented:
-    """A job of which nothing is known until its model's code may run."""
+class UnplannedJob:
+    """A job that cannot be planned yet: a file is missing, or its model's code may not run."""
 
-    #: The model, the checkpoint and the dataset, as named.
+    #: The architecture's full name, the checkpoint and the dataset, as named.
     architecture: str
     checkpoint: str
     dataset: str
@@ -32,7 +32,7 @@ def code_to_consent(definition: Definition) -> list[UserCode]:
     return list({code.module: code for code in lacking if code}.values())
 
 
-def without_unconsented(definition: Definition) -> tuple[Definition, tuple[Unconsented, ...]]:
+def without_unconsented(definition: Definition) -> tuple[Definition, tuple[UnplannedJob, ...]]:
     """Return a survey without the models whose code may not run yet, and their jobs.
 
     Raises
@@ -46,9 +46,9 @@ def without_unconsented(definition: Definition) -> tuple[Definition, tuple[Uncon
     return definition.model_copy(update={"models": kept}), tuple(_unconsented(definition))
 
 
-def _unconsented(definition: Definition) -> Iterator[Unconsented]:
+def _unconsented(definition: Definition) -> Iterator[UnplannedJob]:
     for choice in definition.models:
         if lacking_consent(choice.name):
             for checkpoint in [each.ref for each in choice.checkpoints] or ["built"]:
                 for dataset in definition.datasets:
-                    yield Unconsented(choice.name, checkpoint, dataset.full_name)
+                    yield UnplannedJob(choice.name, checkpoint, dataset.full_name)

@@ -53,11 +53,6 @@ def under_way(job: Job, event: Measuring) -> str:
     return f"{job.title}: {event.measure} {event.fraction:.0%}"
 
 
-def ends(event: Event) -> bool:
-    """Return whether an event ends its job."""
-    return isinstance(event, (Finished, Failed))
-
-
 def cancelling(job: Job) -> str:
     """Return that a job was cancelled, in one line."""
     return f"cancel  {job.run_id} {job.title}"

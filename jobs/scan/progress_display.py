@@ -26,6 +26,7 @@ from catalog.store.records import BatchRecord
 from jobs.runners.events import (
     Event,
     Failed,
+    Finished,
     Host,
     Lost,
     Measuring,
@@ -36,7 +37,6 @@ from jobs.scan.display_lines import (
     batches_of,
     cancelling,
     closing,
-    ends,
     measures_line,
     opening,
     under_way,
@@ -182,7 +182,7 @@ class _Bars(_Display):
             self._bars.update(line, completed=done, description=printable(job.title))
         else:
             self._print(closing(job, event))
-            if ends(event):
+            if isinstance(event, (Finished, Failed)):
                 self._advance()
             host = self._hosts.get(attempt)
             if isinstance(event, Failed):
@@ -259,7 +259,7 @@ class _Lines(_Display):
         elif isinstance(event, Skipped):
             self._print(closing(job, event))
         else:
-            self._done += ends(event)
+            self._done += isinstance(event, (Finished, Failed))
             self._print_end(closing(job, event))
 
     def withdrawn(self, job: Job) -> None:

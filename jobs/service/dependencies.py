@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
@@ -15,18 +15,18 @@ from jobs.service.renderer import Renderer
 from jobs.service.settings import ServiceSettings
 
 
-def _settings(request: Request) -> ServiceSettings:
-    settings: ServiceSettings = request.app.state.settings
-    return settings
+def _shared(name: str) -> Any:
+    """Return what gives a request something that all requests share."""
+
+    def given(request: Request) -> Any:
+        return getattr(request.app.state, name)
+
+    return Depends(given)
 
 
 def _home(request: Request) -> Home:
-    return _settings(request).home
-
-
-def _registry(request: Request) -> Registry:
-    registry: Registry = request.app.state.registry
-    return registry
+    home: Home = request.app.state.settings.home
+    return home
 
 
 def _caller(request: Request) -> Caller:
@@ -34,26 +34,11 @@ def _caller(request: Request) -> Caller:
     return caller
 
 
-def _queries(request: Request) -> Queries:
-    queries: Queries = request.app.state.queries
-    return queries
-
-
-def _renderer(request: Request) -> Renderer:
-    renderer: Renderer = request.app.state.renderer
-    return renderer
-
-
-def _recent_answers(request: Request) -> RecentAnswers:
-    recent_answers: RecentAnswers = request.app.state.recent_answers
-    return recent_answers
-
-
-SettingsOfService = Annotated[ServiceSettings, Depends(_settings)]
-QueriesOfService = Annotated[Queries, Depends(_queries)]
-RendererOfService = Annotated[Renderer, Depends(_renderer)]
-RecentAnswersOfService = Annotated[RecentAnswers, Depends(_recent_answers)]
+SettingsOfService = Annotated[ServiceSettings, _shared("settings")]
+QueriesOfService = Annotated[Queries, _shared("queries")]
+RendererOfService = Annotated[Renderer, _shared("renderer")]
+RecentAnswersOfService = Annotated[RecentAnswers, _shared("recent_answers")]
 HomeOfService = Annotated[Home, Depends(_home)]
 #: One for all requests; threads may share it.
-RegistryOfService = Annotated[Registry, Depends(_registry)]
+RegistryOfService = Annotated[Registry, _shared("registry")]
 CallerOfRequest = Annotated[Caller, Depends(_caller)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +12,7 @@ from typing import Literal
 from filelock import FileLock, Timeout
 
 from catalog.home import Home
-from catalog.store.writer_lock import is_locked
+from catalog.store.writer_lock import is_locked, own_process
 from jobs.scan.scan_progress import read_written, write_progress
 
 #: Seconds between two tries to become the driver.
@@ -48,7 +46,7 @@ class DriverFile:
 
     def write(self, state: Literal["idle", "waiting", "running"], doing: str, reason: str) -> bool:
         """Write what the driver does; return whether that is something new."""
-        new = DriverState(_this_process(), state, doing, reason, time.time())
+        new = DriverState(f"process {own_process()}", state, doing, reason, time.time())
         is_new = not self._last or self._last != replace(new, since=self._last.since)
         if is_new:
             self._last, self._written = new, False
@@ -89,7 +87,3 @@ def only_driver(home: Home, say: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _this_process() -> str:
-    return f"process {os.getpid()} on {socket.gethostname()}"

@@ -13,7 +13,7 @@ from fastapi import Request
 
 from catalog.copied_home import copy_now
 from catalog.home import Home
-from jobs.service.problems import Refusal
+from jobs.service.problems import Refusal, Unavailable
 
 #: Seconds between two looks whether it is made.
 LOOK_SECONDS = 0.2
@@ -46,7 +46,7 @@ async def first_copy_made(request: Request) -> None:
     """
     while request.app.state.first_copy.under_way:
         if request.app.state.stopping:
-            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the service stops", "ask again")
+            raise Unavailable("the service stops", "ask again")
         await asyncio.sleep(LOOK_SECONDS)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Callable
-from http import HTTPStatus
 from multiprocessing.connection import Connection
 from typing import Any
 
-from jobs.service.problems import Refusal
+from jobs.service.problems import Unavailable
 from jobs.service.settings import NICENESS
 from survey.errors import SurveyError
 from survey.text import format_duration
@@ -35,7 +34,7 @@ class OwnProcess:
         result.close()
 
     def end(self) -> None:
-        """End it, from any thread: whoever waits for the result gets a ``Refusal``."""
+        """End it, from any thread: whoever waits for the result gets ``Unavailable``."""
         self._process.kill()
 
     def result(self, seconds: float) -> Any:
@@ -45,20 +44,18 @@ class OwnProcess:
         ------
         SurveyError
             If the function does.
-        Refusal
+        Unavailable
             If it takes longer, or its process ends before.
         """
         try:
             if not self._result.poll(seconds):
-                raise Refusal(
-                    HTTPStatus.SERVICE_UNAVAILABLE,
+                raise Unavailable(
                     f"the answer is not ready after {format_duration(seconds)}",
                     "choose fewer models",
                 )
             result = self._result.recv()
         except EOFError:
-            raise Refusal(
-                HTTPStatus.SERVICE_UNAVAILABLE,
+            raise Unavailable(
                 "the process of the answer ended, as it does when memory is short",
                 "choose fewer models",
             ) from None

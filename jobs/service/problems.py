@@ -72,6 +72,22 @@ class Refusal(HTTPException):
         self.hint = hint
 
 
+class Unavailable(Refusal):
+    """A request cannot be answered now.
+
+    Parameters
+    ----------
+    reason, hint : str
+        Why, and what to do next.
+    seconds : int, optional
+        When it may be asked again.
+    """
+
+    def __init__(self, reason: str, hint: str, seconds: int | None = None) -> None:
+        headers = None if seconds is None else {"Retry-After": str(seconds)}
+        super().__init__(HTTPStatus.SERVICE_UNAVAILABLE, reason, hint, headers)
+
+
 def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Return a problem as a response."""
     return JSONResponse(

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
-from http import HTTPStatus
 from subprocess import Popen
 from tempfile import SpooledTemporaryFile
 from typing import IO
@@ -17,7 +16,7 @@ from fastapi import Request
 from catalog.home import Home
 from jobs.choices import ResultFormat
 from jobs.operations.sql_query import SqlQuery, query_process
-from jobs.service.problems import Refusal
+from jobs.service.problems import Unavailable
 from jobs.service.settings import NICENESS, SqlLimits
 from survey.errors import SettingsError
 from survey.text import counted, format_bytes
@@ -107,7 +106,7 @@ class Queries:
 
         Raises
         ------
-        Refusal
+        Unavailable
             If there is none now.
         """
         if self._present >= MOST_QUERIES:
@@ -146,7 +145,7 @@ class Queries:
         ------
         SettingsError
             If the statement is wrong, more than one, not allowed, or takes too much.
-        Refusal
+        Unavailable
             If too many others run.
         """
         most = self._limits.sql_rows
@@ -222,7 +221,5 @@ async def ended_with_client(request: Request, end: Callable[[], object]) -> Asyn
         watching.cancel()
 
 
-def _busy(reason: str) -> Refusal:
-    return Refusal(
-        HTTPStatus.SERVICE_UNAVAILABLE, reason, "ask again in a while", {"Retry-After": "5"}
-    )
+def _busy(reason: str) -> Unavailable:
+    return Unavailable(reason, "ask again in a while", 5)

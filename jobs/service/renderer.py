@@ -12,7 +12,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from http import HTTPStatus
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -24,7 +23,7 @@ from catalog.home import Home, segment_paths
 from catalog.registry.labels import labels_of
 from catalog.registry.registry import Registry
 from jobs.service.libraries import load_libraries
-from jobs.service.problems import Refusal
+from jobs.service.problems import Unavailable
 from jobs.service.queries import ended_with_client
 from jobs.service.settings import NICENESS
 
@@ -36,6 +35,9 @@ MOST_PAGES, PAGE_SECONDS = 256, 120.0
 
 #: Requests that may wait for a process: what comes then is not begun.
 MOST_WAITING = 64
+
+#: Seconds until a refused request may be repeated.
+_LATER = 60
 
 #: Seconds between two looks at whether a home holds anything new.
 FRESH_SECONDS = 5.0
@@ -76,7 +78,7 @@ class Renderer:
         ------
         SurveyError
             If there is no such page.
-        Refusal
+        Unavailable
             If too many wait, or it takes too long.
         """
         wanted = make, asked
@@ -96,7 +98,7 @@ class Renderer:
 
         Raises
         ------
-        Refusal
+        Unavailable
             If too many wait, or it takes too long.
         """
         future = self._quick.submit(function, *given)
@@ -113,7 +115,7 @@ class Renderer:
 
         Raises
         ------
-        Refusal
+        Unavailable
             If too many wait.
         """
         return self._slow.submit(function, *given)
@@ -135,9 +137,10 @@ class _Line:
         self._process, self._waiting = _new_process(), 0
 
     def submit(self, function: Callable[..., Computed], *given: Any) -> Future[Computed]:
-        """Let a function be called; a ``Refusal`` where too many wait."""
+        """Let a function be called; ``Unavailable`` where too many wait."""
         if self._waiting >= MOST_WAITING:
-            raise _unavailable(f"{MOST_WAITING} requests wait for answers", "ask again in a minute")
+            reason = f"{MOST_WAITING} requests wait for answers"
+            raise Unavailable(reason, "ask again in a minute", _LATER)
         try:
             return self._process.submit(function, *given)
         except BrokenProcessPool:
@@ -152,19 +155,21 @@ class _Line:
                 # Others may wait for it too: it goes on where this request does not.
                 return await asyncio.shield(_awaitable(future))
         except TimeoutError:
-            raise _unavailable(
+            raise Unavailable(
                 f"the answer is not ready after {PAGE_SECONDS:.0f} seconds",
                 "ask again in a minute, or choose fewer models",
+                _LATER,
             ) from None
         except BrokenProcessPool:
-            raise _unavailable(
+            raise Unavailable(
                 "the process that computes answers ended, as it does when memory is short",
                 "choose fewer models",
+                _LATER,
             ) from None
         except asyncio.CancelledError:
             if not future.cancelled():
                 raise
-            raise _unavailable("the request was cancelled", "ask again") from None
+            raise Unavailable("the request was cancelled", "ask again", _LATER) from None
         finally:
             self._waiting -= 1
 
@@ -182,10 +187,6 @@ def _awaitable(future: Future[Computed] | asyncio.Task[Computed]) -> asyncio.Fut
 
 def _failed(future: Future[Any]) -> bool:
     return future.done() and (future.cancelled() or future.exception() is not None)
-
-
-def _unavailable(reason: str, hint: str) -> Refusal:
-    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, reason, hint, {"Retry-After": "60"})
 
 
 def _new_process() -> ProcessPoolExecutor:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from http import HTTPStatus
 
 from fastapi import Request
 
-from jobs.service.problems import Refusal
+from jobs.service.problems import Unavailable
 
 #: Requests that read it at once, of forty that have threads, and seconds that others wait.
 READERS, WAIT_SECONDS = 8, 120.0
@@ -27,7 +26,7 @@ async def store_turn(request: Request) -> AsyncIterator[None]:
 
     Raises
     ------
-    Refusal
+    Unavailable
         If it waits too long.
     """
     turns: asyncio.Semaphore = request.app.state.store_turns
@@ -36,10 +35,7 @@ async def store_turn(request: Request) -> AsyncIterator[None]:
             await turns.acquire()
     except TimeoutError:
         reason = f"{READERS} other requests read the store"
-        headers = {"Retry-After": "60"}
-        raise Refusal(
-            HTTPStatus.SERVICE_UNAVAILABLE, reason, "ask again in a minute", headers
-        ) from None
+        raise Unavailable(reason, "ask again in a minute", 60) from None
     try:
         yield
     finally:

@@ -1,19 +1,19 @@
-"""The protocol of what else is followed through a forward pass, from call to call."""
+"""What else is followed through a forward pass, from call to call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from survey.capture.axes import Axes
 
 
-class Follower(Protocol):
+class Follower:
     """Follows something of every tensor of a pass, beside its layout and its lineage.
 
-    Its methods run where no torch function mode sees their calls.
+    Its methods run where no torch function mode sees their calls, and do nothing by default.
     """
 
     def begin(self, images: torch.Tensor) -> None:

@@ -72,7 +72,7 @@ def nonlinearity_coefficient(model: nn.Module, sample: ImageSample) -> Steps:
 
     n = len(sample)
     if n < FEWEST:
-        return _score(NetworkScore(None, f"it needs {FEWEST} images, and there are {n}"))
+        return {MEASURE.name: NetworkScore(None, f"it needs {FEWEST} images, and there are {n}")}
     generator = torch.Generator().manual_seed(SEED)
     order = torch.randperm(n, generator=generator)
     parts, outputs = [], []
@@ -83,7 +83,8 @@ def nonlinearity_coefficient(model: nn.Module, sample: ImageSample) -> Steps:
         outputs.append(output)
         parts.append(squares)
         yield (int(places[-1]) + 1) / n
-    return _score(_coefficient(torch.cat(parts), torch.cat(outputs), product.direction, generator))
+    squares, whole = torch.cat(parts), torch.cat(outputs)
+    return {MEASURE.name: _coefficient(squares, whole, product.direction, generator)}
 
 
 class _Product:
@@ -193,10 +194,6 @@ def _ratios(counts: torch.Tensor, squares: torch.Tensor, outputs: torch.Tensor) 
     means = counts @ outputs / n
     variance = counts @ outputs.square().sum(1) / n - means.square().sum(1)
     return (counts @ squares / n / (variance * n / (n - 1))).sqrt()
-
-
-def _score(score: NetworkScore) -> dict[str, NetworkScore]:
-    return {"nonlinearity_coefficient": score}
 
 
 _QUANTITIES = (

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 
 from survey.capture.arguments import gate
 from survey.capture.axes import Axes
+from survey.capture.follower import Follower
 from survey.errors import CaptureError
 
 
@@ -94,8 +93,8 @@ class SiteCall:
         return values.expand(view.shape).reshape(self._input.shape)
 
 
-class SiteFollower:
-    """Takes every activation call of a pass; see ``survey.capture.follower.Follower``."""
+class SiteFollower(Follower):
+    """Takes every activation call of a pass."""
 
     def __init__(self) -> None:
         self._images = 0
@@ -124,14 +123,3 @@ class SiteFollower:
         """Take the output of an activation site that has run."""
         if (call := self._open.pop(number, None)) is not None:
             self.closed(call, output)
-
-    def follow(
-        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], out: Any
-    ) -> None:
-        """Pass over a call that is no activation site."""
-
-    def attend(self, value: torch.Tensor, output: torch.Tensor) -> None:
-        """Pass over an attention layer."""
-
-    def end(self, output: Any) -> None:
-        """Take what the network returned."""

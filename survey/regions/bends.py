@@ -8,7 +8,6 @@ several values is the largest, such as of those of a max-pooling.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
@@ -20,30 +19,6 @@ _FAINT = 0.1
 
 #: Roundings, in units of the machine epsilon, within which a value is zero or two are alike.
 _ROUNDINGS = 16
-
-
-class Bend(Protocol):
-    """The units of one call, at n points in order."""
-
-    @property
-    def highest(self) -> torch.Tensor:
-        """The value of each unit, or the largest of its values, n x units."""
-
-    @property
-    def width(self) -> int:
-        """Values held for each point."""
-
-    def crossing_times(self, times: torch.Tensor) -> torch.Tensor:
-        """Return the times strictly between points at which a unit changes its piece.
-
-        Parameters
-        ----------
-        times : torch.Tensor
-            Of the n points, increasing; values are affine in time between neighbours.
-        """
-
-    def pieces(self) -> torch.Tensor:
-        """Return the piece that each unit is on at each point, n x units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +35,17 @@ class Signs:
 
     @property
     def highest(self) -> torch.Tensor:
-        """The values."""
+        """The value of each unit, n x units."""
         return self.values
 
     def crossing_times(self, times: torch.Tensor) -> torch.Tensor:
-        """Return the times at which a value passes zero."""
+        """Return the times strictly between points at which a value passes zero.
+
+        Parameters
+        ----------
+        times : torch.Tensor
+            Of the n points, increasing; values are affine in time between neighbours.
+        """
         scale = self.values.abs().amax(0)
         floor = _ZERO * scale.clamp_min(_FAINT * _largest(self.values))
         signs = self.values.sign().mul_(self.values.abs() > floor)
@@ -91,11 +72,11 @@ class Winners:
 
     @property
     def highest(self) -> torch.Tensor:
-        """The largest of the k values."""
+        """The largest value of each unit, n x units."""
         return self.values.amax(-1)
 
     def crossing_times(self, times: torch.Tensor) -> torch.Tensor:
-        """Return the times of the corners of the upper envelope of the k lines."""
+        """Return the times of the corners of the upper envelope of the k lines; see ``Signs``."""
         floor = _ZERO * _largest(self.values)
         first, last = self.values[:-1], self.values[1:]
         winner = _best(first, last - first, floor)[..., None]
@@ -109,6 +90,10 @@ class Winners:
         """Return the first of the largest values of each unit."""
         largest = self.values.amax(-1, keepdim=True)
         return (self.values >= largest - _rounding(self.values)).byte().argmax(-1)
+
+
+#: The units of one call, at n points in order.
+Bend = Signs | Winners
 
 
 def _corners(

@@ -264,13 +264,8 @@ def _require_listening(address: str, host: str, port: int) -> None:
             hint="ray status on the head says whether it runs; leave --address out for a local Ray",
         ) from error
     outer = private.outer_address(host)
-    if outer != host and not _answers(outer, port):
-        private.stay_on_loopback()
-
-
-def _answers(host: str, port: int) -> bool:
-    try:
-        socket.create_connection((host, port), CONNECT_SECONDS).close()
-    except OSError:
-        return False
-    return True
+    if outer != host:
+        try:
+            socket.create_connection((outer, port), CONNECT_SECONDS).close()
+        except OSError:
+            private.stay_on_loopback()

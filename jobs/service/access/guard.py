@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from jobs.service.access.callers import Caller, Callers
 from jobs.service.access.headers import adding_headers
 from jobs.service.access.hosts import require_content_type, require_host, require_same_origin
-from jobs.service.problems import Refusal, of_refusal, problem_response
+from jobs.service.problems import Refusal, Unavailable, of_refusal, problem_response
 from jobs.service.settings import ServiceSettings
 from survey.errors import SurveyError
 
@@ -53,10 +53,8 @@ class Guard:
             await response(scope, receive, answer)
         except SurveyError:
             # Whoever asks is not known yet, and is not told where the registry lies.
-            unknown = Refusal(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "the registry, which has the tokens, cannot be read",
-                "ask again in a minute",
+            unknown = Unavailable(
+                "the registry, which has the tokens, cannot be read", "ask again in a minute"
             )
             await problem_response(of_refusal(unknown))(scope, receive, answer)
         else:
@@ -81,10 +79,8 @@ class Guard:
         except asyncio.CancelledError:
             if begun:
                 raise
-            refusal = Refusal(
-                HTTPStatus.SERVICE_UNAVAILABLE, "the service stops", "ask again once it runs"
-            )
-            await problem_response(of_refusal(refusal), {"Retry-After": "5"})(scope, receive, send)
+            stops = Unavailable("the service stops", "ask again once it runs", 5)
+            await problem_response(of_refusal(stops), stops.headers)(scope, receive, send)
 
     @property
     def _too_large(self) -> Refusal:

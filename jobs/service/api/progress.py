@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator
-from http import HTTPStatus
 from typing import Any, Literal
 
 from fastapi import APIRouter, Depends, Request
@@ -23,7 +22,7 @@ from jobs.service import API
 from jobs.service.access.callers import Caller, is_still_let_in
 from jobs.service.dependencies import CallerOfRequest, HomeOfService
 from jobs.service.driver_state import driver_state
-from jobs.service.problems import Refusal
+from jobs.service.problems import Unavailable
 
 router = APIRouter(tags=["scan"])
 
@@ -66,8 +65,7 @@ def progress(home: HomeOfService) -> Progress:
 async def _place() -> AsyncIterator[None]:
     """Take a place among the streams until the client goes away."""
     if not _PLACES.acquire(blocking=False):
-        raise Refusal(
-            HTTPStatus.SERVICE_UNAVAILABLE,
+        raise Unavailable(
             f"{MOST_STREAMS} clients watch the scan already",
             f"ask {API}/progress now and then",
         )

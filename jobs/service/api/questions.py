@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -81,7 +80,7 @@ def questions() -> Questions:
         items=[
             Question(
                 name=each.name,
-                question=_sentence(each),
+                question=each.question(),
                 command=each.command,
                 title=each.title,
                 method=each.method,
@@ -89,10 +88,6 @@ def questions() -> Questions:
             for each in ANSWERS
         ]
     )
-
-
-def _sentence(answer: type[Answer]) -> str:
-    return inspect.cleandoc(answer.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def _parameters(answer: type[Answer]) -> type[BaseModel]:
@@ -154,7 +149,7 @@ def _add(answer_type: type[Answer]) -> None:
 
     path = f"/questions/{answer_type.name}"
     add_table_routes(
-        _copied, path, answer, _parameters(answer_type), Answered, _sentence(answer_type)
+        _copied, path, answer, _parameters(answer_type), Answered, answer_type.question()
     )
 
 

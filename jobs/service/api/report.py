@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import BoundedSemaphore
@@ -20,7 +19,7 @@ from jobs.operations.report_archive import ReportOptions, archive_report
 from jobs.service.api.parameters import ALL_RUNS, option_parameters, options_from
 from jobs.service.dependencies import HomeOfService
 from jobs.service.own_process import OwnProcess
-from jobs.service.problems import Refusal
+from jobs.service.problems import Unavailable
 from jobs.service.queries import ended_with_client
 
 router = APIRouter(tags=["report"])
@@ -46,12 +45,7 @@ _Asked = create_model(
 def _turn() -> Iterator[None]:
     """Let no other report be made meanwhile; refuse where one is."""
     if not _TURN.acquire(blocking=False):
-        raise Refusal(
-            HTTPStatus.SERVICE_UNAVAILABLE,
-            "another report is being made",
-            "ask again in a minute",
-            {"Retry-After": "60"},
-        )
+        raise Unavailable("another report is being made", "ask again in a minute", 60)
     try:
         yield
     finally:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
-from starlette.requests import ClientDisconnect
-from starlette.types import Message, Receive, Scope, Send
 
 from jobs.choices import Suffix
 from jobs.service.api.formats import BINARY, MEDIA_TYPES, format_of
@@ -21,9 +17,6 @@ from jobs.service.queries import Result
 router = APIRouter(tags=["sql"])
 
 _PIECE_BYTES = 1 << 18
-
-#: Seconds within which a client takes each piece of a result: its room is for others then.
-TAKE_SECONDS = 30.0
 
 
 class Statement(BaseModel, extra="forbid"):
@@ -82,25 +75,9 @@ async def query(
     return result_response(room, form, {"Vary": "Accept"})
 
 
-class _ResultResponse(StreamingResponse):
-    """A response that is given up where its client does not take it."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the result, until a piece is not taken in time."""
-
-        async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(TAKE_SECONDS):
-                await send(message)
-
-        # The server closes a connection whose response ends before its length. Starlette takes what
-        # is too late for a client that went away.
-        with suppress(TimeoutError, ClientDisconnect):
-            await super().__call__(scope, receive, send_in_time)
-
-
 def result_response(room: Result, form: Suffix, headers: dict[str, str]) -> Response:
     """Return what waits in a result's room as a response."""
     headers = {"Content-Length": str(room.tell()), **headers}
     room.seek(0)
     pieces = iter(lambda: room.read(_PIECE_BYTES), b"")
-    return _ResultResponse(pieces, media_type=MEDIA_TYPES[form], headers=headers)
+    return StreamingResponse(pieces, media_type=MEDIA_TYPES[form], headers=headers)

@@ -99,16 +99,11 @@ def with_options(name: str) -> type[Answer] | None:
 
 def _whole_table(material: ServiceMaterial, answer: Answer) -> PageTable:
     """Return what a terminal shows of an answer that no page of a report has."""
-    caption = _first_line(type(answer))
-    return material.table(Table(answer.name, caption, answer.rows, answer.columns))
+    return material.table(Table(answer.name, answer.question(), answer.rows, answer.columns))
 
 
 def _title(kinds: Sequence[type[Answer]]) -> str:
     return kinds[0].title or spaced(kinds[0].name.replace("-", " ")).capitalize()
-
-
-def _first_line(kind: type[Answer]) -> str:
-    return (kind.__doc__ or "").partition("\n")[0]
 
 
 def _place(answered: Section) -> Link:
@@ -118,5 +113,5 @@ def _place(answered: Section) -> Link:
 
 #: Each question with its title, and with what it asks.
 QUESTIONS = [
-    (name, _title(kinds), _first_line(kinds[0])) for name, kinds in KINDS_OF_QUESTIONS.items()
+    (name, _title(kinds), kinds[0].question()) for name, kinds in KINDS_OF_QUESTIONS.items()
 ]

@@ -36,9 +36,17 @@ class Paths:
         """The tensor's shape."""
         return self.walk.shape
 
+    @property
+    def numbers(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The three tensors."""
+        return self.walk, self.mean, self.log_count
+
     def moved(self, move: Callable[[torch.Tensor], Any]) -> list[Paths]:
         """Return the paths after a call that moves, repeats or drops values, to each result."""
-        return _zipped(move(self.walk), move(self.mean), move(self.log_count))
+        made = [move(each) for each in self.numbers]
+        if isinstance(made[0], torch.Tensor):
+            return [Paths(*made)]
+        return [Paths(*each) for each in zip(*made, strict=True)]
 
     def placed(
         self,
@@ -65,9 +73,7 @@ class Paths:
             made: torch.Tensor = place(tensor, nowhere)
             return made.expand(shape)
 
-        return Paths(
-            placed(self.walk, 0.0), placed(self.mean, 0.0), placed(self.log_count, -math.inf)
-        )
+        return Paths(*map(placed, self.numbers, (0.0, 0.0, -math.inf)))
 
     def reshaped(self, shape: Sequence[int]) -> Paths:
         """Return the paths to the same values in another shape."""
@@ -97,7 +103,7 @@ class Paths:
         places = tuple(sorted({axis % len(self.shape) for axis in axes}))
         if not places:
             return self
-        walk, mean, log_count = _alike(self.walk, self.mean, self.log_count)
+        walk, mean, log_count = torch.broadcast_tensors(*map(_kept_once, self.numbers))
         present = torch.isfinite(log_count).double()
         number = present.sum(places, keepdim=True).clamp(min=1)
         total = log_count.logsumexp(places, keepdim=True)
@@ -136,7 +142,7 @@ def joined(parts: Sequence[Paths], weights: Sequence[float], shape: Sequence[int
     """
     walk, mean, log_count = (
         torch.stack(torch.broadcast_tensors(*map(_kept_once, tensors)))
-        for tensors in zip(*((part.walk, part.mean, part.log_count) for part in parts), strict=True)
+        for tensors in zip(*(part.numbers for part in parts), strict=True)
     )
     total = log_count.logsumexp(0)
     shares = (log_count - total).exp().nan_to_num()
@@ -152,12 +158,8 @@ def joined(parts: Sequence[Paths], weights: Sequence[float], shape: Sequence[int
 
 def concatenated(parts: Sequence[Paths], axis: int) -> Paths:
     """Return the paths to values of several tensors along one axis."""
-    return Paths(
-        *(
-            _concatenated([getattr(part, name) for part in parts], axis)
-            for name in ("walk", "mean", "log_count")
-        )
-    )
+    numbers = zip(*(part.numbers for part in parts), strict=True)
+    return Paths(*(_concatenated(each, axis) for each in numbers))
 
 
 def _concatenated(tensors: Sequence[torch.Tensor], axis: int) -> torch.Tensor:
@@ -179,12 +181,6 @@ def _over(whole: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
     return part / whole.where(whole > 0, 1.0)
 
 
-def _zipped(*moved: Any) -> list[Paths]:
-    if isinstance(moved[0], torch.Tensor):
-        return [Paths(*moved)]
-    return [Paths(*each) for each in zip(*moved, strict=True)]
-
-
 def _filled(shape: Sequence[int], log_count: float) -> Paths:
     zero = torch.zeros((), dtype=torch.float64).expand(shape)
     return Paths(zero, zero, torch.full((), log_count, dtype=torch.float64).expand(shape))
@@ -196,8 +192,3 @@ def _kept_once(tensor: torch.Tensor) -> torch.Tensor:
         if stride == 0 and size > 1:
             tensor = tensor.narrow(axis, 0, 1)
     return tensor
-
-
-def _alike(*tensors: torch.Tensor) -> list[torch.Tensor]:
-    """Return tensors of one shape, with axes of length 1 where the values of all are alike."""
-    return list(torch.broadcast_tensors(*map(_kept_once, tensors)))

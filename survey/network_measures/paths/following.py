@@ -17,6 +17,7 @@ from survey.capture.arguments import tensors_in, tensors_of_output, tensors_read
 from survey.capture.axes import Axes, Axis
 from survey.capture.axis_origins import named
 from survey.capture.expressions import depends
+from survey.capture.follower import Follower
 from survey.capture.layout import CONSTANT, MARK, layout_of
 from survey.capture.pooling import spread
 from survey.network_measures.paths.contractions import dense
@@ -42,8 +43,8 @@ class _Held:
     version: int
 
 
-class PathFollowing:
-    """Follows the paths of one forward pass; see ``survey.capture.follower.Follower``.
+class PathFollowing(Follower):
+    """Follows the paths of one forward pass.
 
     Parameters
     ----------
@@ -158,7 +159,7 @@ class PathFollowing:
         try:
             if any(tensor.is_meta or depends(tensor) for tensor in tensors_in([index])):
                 raise Unfollowed("the places that are written to depend on values")
-            parts = zip(_each(known.paths), _each(new.paths), strict=True)
+            parts = zip(known.paths.numbers, new.paths.numbers, strict=True)
             trace = Trace(Paths(*(_with(old, index, part) for old, part in parts)))
         except Unfollowed as error:
             trace = Trace(None, str(error))
@@ -213,10 +214,6 @@ def _over_channels(active: torch.Tensor, axes: Axes, images: int) -> torch.Tenso
 
 def _is_flattened(axis: Axis) -> bool:
     return {"channels", "positions"} <= {part.role for part in axis}
-
-
-def _each(paths: Paths) -> tuple[torch.Tensor, ...]:
-    return paths.walk, paths.mean, paths.log_count
 
 
 def _with(old: torch.Tensor, index: Any, part: torch.Tensor) -> torch.Tensor:

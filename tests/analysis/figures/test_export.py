@@ -13,7 +13,7 @@ import pytest
 import vl_convert
 
 from analysis import figures
-from analysis.figures.export import csv_text, page, svg
+from analysis.figures.export import csv_text, svg
 from analysis.figures.files.vega import specification, svg_of
 from survey.errors import SettingsError
 from tests.analysis.figures.frames import surveyed
@@ -54,13 +54,18 @@ def test_the_data_lie_beside_it(tmp_path):
     assert (tmp_path / "figure.csv").read_text() == 'model,affinity\n"a,b",0.5\nc,\n'
 
 
+def page(drawn: alt.TopLevelMixin, folder: Path) -> str:
+    figures.save(drawn, folder / "page.html")
+    return (folder / "page.html").read_text()
+
+
 @pytest.mark.slow(seconds=2)
 def test_no_name_ends_the_drawing(tmp_path):
     characters = [chr(code) for code in [*range(0x180), *range(0x2000, 0x2070), 0xFEFF, 0xFFFE]]
     names = [f"a{each}b" for each in characters if each not in "\ud800"]
     rows = pd.DataFrame({"name": names, "y": range(len(names))})
     every = alt.Chart(rows, title=names[0]).mark_point().encode(x="name:N", y="y:Q")
-    for drawn in (svg(every), page(every).rpartition("<script>")[2]):
+    for drawn in (svg(every), page(every, tmp_path).rpartition("<script>")[2]):
         assert {unicodedata.category(each) for each in set(drawn) - {"\n"}}.isdisjoint(
             ("Cc", "Cf", "Cn", "Co", "Zl", "Zp")
         )
@@ -88,8 +93,8 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["figure.svg"]
 
 
-def test_a_page_needs_no_network():
-    drawn = page(figures.model_chart(surveyed(1)))
+def test_a_page_needs_no_network(tmp_path):
+    drawn = page(figures.model_chart(surveyed(1)), tmp_path)
     # The scripts name addresses in comments and messages; nothing is loaded from one.
     markup = re.sub(r"<script>.*?</script>", "", drawn, flags=re.DOTALL)
     assert not re.search(r"https?:", markup)
@@ -98,8 +103,8 @@ def test_a_page_needs_no_network():
     assert drawn.count("<script>") == drawn.count("</script>") == 2
 
 
-def test_no_name_ends_the_script():
-    drawn = page(chart(EVIL))
+def test_no_name_ends_the_script(tmp_path):
+    drawn = page(chart(EVIL), tmp_path)
     assert drawn.count("</script>") == 2
     assert "<script>alert" not in drawn
     spec = re.search(r'vegaEmbed\("#figure", (\{.*\}), \{"renderer"', drawn)

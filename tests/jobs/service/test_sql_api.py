@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import os
 import signal
 import subprocess
@@ -25,7 +24,6 @@ from catalog.home import Home
 from catalog.store.reader import reading, refusing, result_of
 from jobs.operations.sql_query import SqlQuery
 from jobs.service import queries
-from jobs.service.api import sql as sql_api
 from jobs.service.queries import Queries
 from jobs.service.settings import NICENESS, SqlLimits
 from survey.errors import SettingsError, SurveyError
@@ -182,7 +180,7 @@ def test_a_query_ends_with_its_client_and_others_wait_in_vain(
             client = Client()
             first = asyncio.create_task(room.run(client, *asked, file))
             await asyncio.sleep(0.1)
-            with pytest.raises(queries.Refusal) as caught:
+            with pytest.raises(queries.Unavailable) as caught:
                 await room.run(Client(), *asked, file)
             assert (caught.value.status_code, caught.value.headers["Retry-After"]) == (503, "5")
             began = processor_seconds()
@@ -237,48 +235,12 @@ def test_no_more_queries_come_in_than_there_is_room_for(home: Home) -> None:
         inside = [room.room() for _ in range(queries.MOST_QUERIES)]
         for each in inside:
             await each.__aenter__()
-        with pytest.raises(queries.Refusal):
+        with pytest.raises(queries.Unavailable):
             await room.room().__aenter__()
         await inside[0].__aexit__(None, None, None)
         await room.room().__aenter__()
 
     asyncio.run(come_in())
-
-
-@pytest.mark.parametrize("spec_version", ["2.3", "2.4"])
-def test_a_result_that_its_client_does_not_take_is_given_up(
-    local: TestClient, monkeypatch: pytest.MonkeyPatch, spec_version: str
-) -> None:
-    monkeypatch.setattr(sql_api, "TAKE_SECONDS", 0.2)
-    app: Any = local.app
-    body = json.dumps({"sql": "SELECT repeat('x', 200) FROM range(1000)"}).encode()
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/api/v1/sql.csv",
-        "query_string": b"",
-        "asgi": {"version": "3.0", "spec_version": spec_version},
-        "headers": [(b"host", b"127.0.0.1:8765"), (b"content-type", b"application/json")],
-    }
-
-    async def present() -> list[int]:
-        asked, taken = [{"type": "http.request", "body": body}], asyncio.Event()
-        numbers: list[int] = []
-
-        async def receive() -> Any:
-            return asked.pop() if asked else await taken.wait()
-
-        async def send(message: Any) -> None:
-            if message["type"] == "http.response.body":
-                numbers.append(app.state.queries._present)
-                await taken.wait()
-
-        async with asyncio.timeout(60):
-            await app(scope, receive, send)
-        return [*numbers, app.state.queries._present]
-
-    assert local.portal is not None
-    assert local.portal.call(present) == [1, 0]
 
 
 @pytest.mark.parametrize("limits", [{"sql_timeout": 0}, {"sql_memory": -1}, {"sql_space": 0}])
