@@ -17,7 +17,7 @@ from survey.text import counted
 MOST_NETWORKS = 12
 
 #: What a row of ``depths`` is known by.
-NETWORK = ["family", "source", "architecture", "model", "run_id"]
+NETWORK = ["family", "source", "architecture", "checkpoint", "model", "run_id"]
 
 _NEEDED = (*NETWORK, "site", "affinity")
 
@@ -32,7 +32,7 @@ def depths(signatures: pd.DataFrame) -> pd.DataFrame:
     ----------
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures``: ``run_id``, ``model``, ``source``, ``architecture``,
-        ``family``, ``site``, ``affinity``.
+        ``checkpoint``, ``family``, ``site``, ``affinity``.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def depths_finding(networks: pd.DataFrame) -> str:
 def _architectures(networks: pd.DataFrame) -> pd.DataFrame:
     """Return the mean of each architecture's networks with a score, the shallowest first."""
     known = networks[networks["median"].notna()]
-    means = checkpoint_means(known, _ARCHITECTURE, ["sites", "median"], ["model"])
+    means = checkpoint_means(known, _ARCHITECTURE, ["sites", "median"])
     return means.sort_values("sites", kind="stable")
 
 

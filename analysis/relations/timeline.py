@@ -14,13 +14,14 @@ from analysis.text import number, span
 from survey.text import counted
 
 COLUMNS = {
-    **dict.fromkeys(("run_id", "model", "source", "architecture", "family", "family_group"), "str"),
+    **dict.fromkeys(("run_id", "model", "source", "architecture", "checkpoint"), "str"),
+    **dict.fromkeys(("family", "family_group"), "str"),
     "year": "Int64",
     **dict.fromkeys(("lowest", "median", "highest"), "float64"),
     "sites": "int64",
 }
 
-_OF_RUN = ("model", "source", "architecture", "family", "family_group", "year")
+_OF_RUN = ("model", "source", "architecture", "checkpoint", "family", "family_group", "year")
 
 _NEEDED = ("run_id", *_OF_RUN, "affinity")
 
@@ -35,15 +36,15 @@ def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
     ----------
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures``: ``run_id``, ``model``, ``source``, ``architecture``,
-        ``family``, ``family_group``, ``year`` and ``affinity``.
+        ``checkpoint``, ``family``, ``family_group``, ``year`` and ``affinity``.
 
     Returns
     -------
     pandas.DataFrame
-        One row a model: ``run_id``, ``model``, ``source``, ``architecture``, ``family``,
-        ``family_group``, ``year`` (of the architecture; missing where it is not known, and then
-        last), ``lowest``, ``median`` and ``highest`` affinity over its sites (NaN without any),
-        ``sites`` (that have an affinity). In the order of year, family, median, model.
+        One row a model: ``run_id``, ``model``, ``source``, ``architecture``, ``checkpoint``,
+        ``family``, ``family_group``, ``year`` (of the architecture; missing where it is not known,
+        and then last), ``lowest``, ``median`` and ``highest`` affinity over its sites (NaN without
+        any), ``sites`` (that have an affinity). In the order of year, family, median, model.
 
     Raises
     ------
@@ -87,8 +88,10 @@ def timeline_finding(timeline: pd.DataFrame) -> str:
     # Where all years print the same spread, none has the widest.
     wide = f"; scores spread widest in {widest} ({ends[widest]})" if spread.nunique() > 1 else ""
     # The weights of one architecture have one year: they tell no more of a trend than one of them.
-    means = checkpoint_means(rows, _ARCHITECTURE, ["year", "median"], ["model"])
-    families = families_of(rows.groupby(_ARCHITECTURE)["family"].first().reset_index())
+    means = checkpoint_means(rows, _ARCHITECTURE, ["year", "median"])
+    families = families_of(
+        rows.groupby(_ARCHITECTURE, dropna=False)["family"].first().reset_index()
+    )
     trend = Trend.of(means["year"], means["median"], families)
     start, end = years["median"].iloc[0], years["median"].iloc[-1]
     of_families = counted(families.nunique(), "family", "families")

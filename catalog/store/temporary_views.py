@@ -28,7 +28,17 @@ SELECT unnest($ids::VARCHAR[]) AS run_id, unnest($labels::VARCHAR[]) AS label,
 def show_views(
     connection: duckdb.DuckDBPyConnection, extra: tuple[Column, ...], kind: str = "TEMP"
 ) -> None:
-    """Put temporary views, or others, under the names of the stored ones."""
+    """Make the views over the tables that are shown.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        Open on the store.
+    extra : tuple of Column
+        From ``extra_columns``.
+    kind : {"TEMP", "OR REPLACE"}
+        This connection's, under the names of the stored ones, or these.
+    """
     for view in views(extra):
         made = f"CREATE {kind} VIEW {view.name} AS {view.sql}"
         connection.execute(";\n".join((made, *comments(view)))).fetchall()

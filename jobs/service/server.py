@@ -7,10 +7,13 @@ import resource
 import signal
 import socket
 import threading
+from array import array
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import UTC, datetime
+from fcntl import ioctl
 from functools import partial
+from termios import TIOCOUTQ
 from types import FrameType
 
 import uvicorn
@@ -131,6 +134,8 @@ class _PromptProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first head."""
         super().connection_made(transport)
+        # Whatever a client has not taken is waited for, the end of an answer too.
+        transport.set_write_buffer_limits(0)
         self._limit_waiting()
 
     def handle_events(self) -> None:
@@ -156,11 +161,18 @@ class _PromptProtocol(H11Protocol):
         self._end_limit_of_taking()
 
     def _limit_taking(self) -> None:
-        left = self.transport.get_write_buffer_size()
-        self._taking = self.loop.call_later(TAKEN_SECONDS, self._require_taken, left)
+        self._taking = self.loop.call_later(TAKEN_SECONDS, self._require_taken, self._untaken())
+
+    def _untaken(self) -> int:
+        """Return how many bytes the client has not taken, those that the system holds included."""
+        # The system takes more only once a third of its megabytes has gone.
+        held = array("i", [0])
+        with suppress(OSError):
+            ioctl(self.transport.get_extra_info("socket"), TIOCOUTQ, held)
+        return self.transport.get_write_buffer_size() + held[0]
 
     def _require_taken(self, before: int) -> None:
-        if before - self.transport.get_write_buffer_size() < TAKEN_BYTES:
+        if before - self._untaken() < TAKEN_BYTES:
             # Closing would wait for the client to take the rest.
             self.transport.abort()
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import resource
 import signal
 import socket
@@ -19,8 +20,11 @@ import pytest
 from fastapi import Body, Depends, FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
+from catalog.home import Home
 from jobs.service import server as module
+from jobs.service.application import make_application
 from jobs.service.server import _Server
+from jobs.service.settings import ServiceSettings
 from tests.style.repository import ROOT
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -188,7 +192,7 @@ def test_an_answer_that_its_client_does_not_take_is_given_up(
 def test_an_answer_that_its_client_takes_slowly_comes_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "TAKEN_SECONDS", 0.5)
+    monkeypatch.setattr(module, "TAKEN_SECONDS", 1.0)
     app = FastAPI()
 
     @app.get("/large")
@@ -199,11 +203,51 @@ def test_an_answer_that_its_client_takes_slowly_comes_whole(
         takes.settimeout(PATIENCE_SECONDS)
         takes.sendall(FETCH)
         came, began = 0, time.monotonic()
-        while piece := takes.recv(1 << 20):
-            came += len(piece)
+        # Ten times as fast as it has to be, which is less than what the system asks for at once.
+        while time.monotonic() - began < 3 * module.TAKEN_SECONDS:
+            came += len(takes.recv(module.TAKEN_BYTES // 2))
             time.sleep(0.05)
-        assert came > len(ANSWER)
-        assert time.monotonic() - began > 2 * module.TAKEN_SECONDS
+        assert came + len(read_to_end(takes)) > len(ANSWER)
+
+
+def test_the_last_of_an_answer_has_a_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TAKEN_SECONDS", 0.2)
+    app, listener = FastAPI(), socket.socket()
+    # Else the system takes more the second time.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+
+    @app.get("/large")
+    def large(size: int) -> Response:
+        return Response(ANSWER[:size])
+
+    with serving(app, listener) as address:
+
+        def left_alone(size: int) -> int:
+            with socket.socket() as takes:
+                takes.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+                takes.connect(address)
+                takes.sendall(FETCH.replace(b"large", b"large?size=%d" % size))
+                time.sleep(5 * module.TAKEN_SECONDS)
+                return len(read_to_end(takes))
+
+        of_the_system = left_alone(len(ANSWER))
+        assert of_the_system < len(ANSWER)
+        for more in (1_000, 5_000, 10_000):
+            assert left_alone(of_the_system + more) < of_the_system + more
+
+
+def test_the_room_of_a_result_that_is_not_taken_is_free_again(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TAKEN_SECONDS", 0.2)
+    app, sql = make_application(ServiceSettings(home)), "SELECT repeat('x', 1000) FROM range(30000)"
+    body = json.dumps({"sql": sql}).encode()
+    head = b"POST /api/v1/sql.csv HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    with serving(app, socket.socket()) as address, socket.create_connection(address) as takes:
+        takes.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        for present in (1, 0):
+            until(lambda present=present: app.state.queries._present == present)
+        assert read_to_end(takes).startswith(b"HTTP/1.1 200")
 
 
 def test_clients_wait_while_the_service_is_busy() -> None:
