@@ -6,7 +6,6 @@ import math
 
 import pandas as pd
 
-from analysis.data.checkpoint_means import checkpoint_means
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
 from analysis.statistics.trend import Trend
@@ -17,7 +16,7 @@ from survey.text import counted
 MOST_NETWORKS = 12
 
 #: What a row of ``depths`` is known by.
-NETWORK = ["family", "source", "architecture", "checkpoint", "model", "run_id"]
+NETWORK = ["family", "source", "architecture", "model", "run_id"]
 
 _NEEDED = (*NETWORK, "site", "affinity")
 
@@ -32,7 +31,7 @@ def depths(signatures: pd.DataFrame) -> pd.DataFrame:
     ----------
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures``: ``run_id``, ``model``, ``source``, ``architecture``,
-        ``checkpoint``, ``family``, ``site``, ``affinity``.
+        ``family``, ``site``, ``affinity``.
 
     Returns
     -------
@@ -109,7 +108,7 @@ def depths_finding(networks: pd.DataFrame) -> str:
 def _architectures(networks: pd.DataFrame) -> pd.DataFrame:
     """Return the mean of each architecture's networks with a score, the shallowest first."""
     known = networks[networks["median"].notna()]
-    means = checkpoint_means(known, _ARCHITECTURE, ["sites", "median"])
+    means = known.groupby(_ARCHITECTURE, sort=False)[["sites", "median"]].mean()
     return means.sort_values("sites", kind="stable")
 
 

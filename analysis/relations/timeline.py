@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from analysis.data.checkpoint_means import checkpoint_means
 from analysis.data.families import families_of
 from analysis.data.provenance import carried
 from analysis.data.validation import require_columns
@@ -14,19 +13,15 @@ from analysis.text import number, span
 from survey.text import counted
 
 COLUMNS = {
-    **dict.fromkeys(("run_id", "model", "source", "architecture", "checkpoint"), "str"),
-    **dict.fromkeys(("family", "family_group"), "str"),
+    **dict.fromkeys(("run_id", "model", "source", "architecture", "family", "family_group"), "str"),
     "year": "Int64",
     **dict.fromkeys(("lowest", "median", "highest"), "float64"),
     "sites": "int64",
 }
 
-_OF_RUN = ("model", "source", "architecture", "checkpoint", "family", "family_group", "year")
+_OF_RUN = ("model", "source", "architecture", "family", "family_group", "year")
 
 _NEEDED = ("run_id", *_OF_RUN, "affinity")
-
-#: What is one point of the trend.
-_ARCHITECTURE = ["source", "architecture"]
 
 
 def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
@@ -36,15 +31,15 @@ def timeline(signatures: pd.DataFrame) -> pd.DataFrame:
     ----------
     signatures : pandas.DataFrame
         Rows of ``analysis.signatures``: ``run_id``, ``model``, ``source``, ``architecture``,
-        ``checkpoint``, ``family``, ``family_group``, ``year`` and ``affinity``.
+        ``family``, ``family_group``, ``year`` and ``affinity``.
 
     Returns
     -------
     pandas.DataFrame
-        One row a model: ``run_id``, ``model``, ``source``, ``architecture``, ``checkpoint``,
-        ``family``, ``family_group``, ``year`` (of the architecture; missing where it is not known,
-        and then last), ``lowest``, ``median`` and ``highest`` affinity over its sites (NaN without
-        any), ``sites`` (that have an affinity). In the order of year, family, median, model.
+        One row a model: ``run_id``, ``model``, ``source``, ``architecture``, ``family``,
+        ``family_group``, ``year`` (of the architecture; missing where it is not known, and then
+        last), ``lowest``, ``median`` and ``highest`` affinity over its sites (NaN without any),
+        ``sites`` (that have an affinity). In the order of year, family, median, model.
 
     Raises
     ------
@@ -88,10 +83,9 @@ def timeline_finding(timeline: pd.DataFrame) -> str:
     # Where all years print the same spread, none has the widest.
     wide = f"; scores spread widest in {widest} ({ends[widest]})" if spread.nunique() > 1 else ""
     # The weights of one architecture have one year: they tell no more of a trend than one of them.
-    means = checkpoint_means(rows, _ARCHITECTURE, ["year", "median"])
-    families = families_of(
-        rows.groupby(_ARCHITECTURE, dropna=False)["family"].first().reset_index()
-    )
+    by_architecture = rows.groupby(["source", "architecture"])
+    means = by_architecture[["year", "median"]].mean()
+    families = families_of(by_architecture["family"].first().reset_index())
     trend = Trend.of(means["year"], means["median"], families)
     start, end = years["median"].iloc[0], years["median"].iloc[-1]
     of_families = counted(families.nunique(), "family", "families")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from itertools import permutations
 
 import numpy as np
@@ -98,22 +97,3 @@ def test_weights_of_one_architecture_are_one_model_of_a_trend() -> None:
             )
         )
     )
-
-
-def test_repeated_runs_of_one_checkpoint_count_once() -> None:
-    runs = [signature(f"n{i}", [0.5 + 0.02 * i] * (4 + i), year=2012 + i) for i in range(6)]
-    # Their mean is in order, and that of their runs is not.
-    low, *high = (
-        signature(run, [level] * 6, architecture="n2", checkpoint=checkpoint, year=2014)
-        for run, checkpoint, level in (("a", "low", 0.44), *((r, "high", 0.64) for r in "bcd"))
-    )
-    once, repeated = (
-        signatures(*runs[:2], low, *high[:count], *runs[3:]) for count in (1, len(high))
-    )
-    for finding in (
-        lambda made: timeline_finding(timeline(made)),
-        lambda made: depths_finding(depths(made)),
-    ):
-        one, other = (re.findall(r"\((.*?)\)", finding(made)) for made in (once, repeated))
-        assert one == other
-        assert one
