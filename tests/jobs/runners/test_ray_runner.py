@@ -248,9 +248,9 @@ def test_a_worker_keeps_what_a_pass_frees_until_it_ends(local):
     (first, *later, after), returned = next(chain.from_iterable(ray.get(each)[0] for each in sent))
     ray.kill(started)
     # 192 MB are 46,875 pages of 4 KiB. The first few passes may begin in other threads' memory,
-    # and any may have lost the place of one block to another thread's few bytes.
+    # and any may have lost the place of one block of the four to another thread's few bytes.
     assert first > 40_000
-    assert statistics.median(later) < 1_000
+    assert statistics.median(later) < 12_000
     assert returned > 180e6
     assert after > 30_000
 
