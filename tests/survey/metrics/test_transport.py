@@ -48,6 +48,37 @@ def test_inputs_are_mapped_as_by_the_dense_matrices(n: int, c: int) -> None:
     assert basis.condensed(before) is basis
 
 
+def score(basis: CommonBasis) -> float:
+    before, after = shrunk(basis.x), shrunk(basis.y)
+    cost = assignment_cost(transported(basis, before, after), basis.outputs)
+    return float(1 - (cost / (2 * after.trace)) ** 0.5)
+
+
+@pytest.mark.parametrize("c", [80, 81, 300])
+def test_inner_products_give_the_score_of_a_triangle(
+    c: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 40
+    x = coloured(n, c)
+    for y in (x.relu(), x.relu() + normal(n, c, 3), 2 * x + 0.1 * normal(n, c, 4)):
+        inputs, outputs = Rows(x), Rows(y)
+        short = CommonBasis.of(inputs, outputs)
+        assert short.outputs.shape[1] == 2 * n - 2
+        with monkeypatch.context() as patched:
+            patched.setattr("survey.metrics.transport._EMPTY", 2.0)
+            whole = CommonBasis.of(inputs, outputs)
+        assert whole.outputs.shape[1] == 2 * n
+        assert score(short) == pytest.approx(score(whole), abs=1e-12)
+
+
+def test_inner_products_do_not_hold_what_is_small() -> None:
+    x, slight = coloured(40, 120), 1e-5 * coloured(40, 120, 3)
+    narrow = normal(40, 5) @ normal(5, 120, 1)
+    pairs = [(x, 2 * x), (x, 2 * x + slight), (narrow, x), (narrow + slight, x)]
+    for before, after in pairs:
+        assert CommonBasis.of(Rows(before), Rows(after)).outputs.shape[1] == 80
+
+
 @pytest.mark.parametrize("affine", [False, True])
 def test_a_narrow_layer_before_a_site_leaves_a_small_basis(affine: bool) -> None:
     n, c, narrow = 40, 120, 5
