@@ -62,9 +62,9 @@ class CommonBasis:
     def of(cls, x: Rows, y: Rows) -> CommonBasis:
         """Return the basis of all directions of X.
 
-        Where c > n there are 2 n or c, whichever is less: off the span of all rows both covariances
-        are multiples of the identity, so that T is a number there and the rows vanish. Leaving that
-        complement out is exact.
+        Where c > n there are at most 2 n or c, whichever is less: off the span of all rows both
+        covariances are multiples of the identity, so that T is a number there and the rows vanish.
+        Leaving that complement out is exact.
 
         Parameters
         ----------
