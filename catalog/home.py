@@ -95,6 +95,11 @@ class Home:
         return self.path / "fetching.json"
 
     @property
+    def making_lock(self) -> Path:
+        """The file whose lock a process holds that makes or repairs the home's files."""
+        return self.path / "home.lock"
+
+    @property
     def writer_lock(self) -> Path:
         """The file whose lock the one writer holds."""
         return self.path / "writer.lock"

@@ -8,6 +8,7 @@ import platform
 from errno import ENOLCK, ENOSYS, EOPNOTSUPP
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import IO
 
 from catalog.home import Home
 from survey.errors import StoreError
@@ -72,12 +73,20 @@ def require_locks(folder: Path) -> None:
         If the system has none.
     """
     try:
-        # A file without a name: letting go of it takes nobody's lock away.
-        with TemporaryFile(dir=folder) as file:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with _lockable(folder) as file:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as problem:
         if problem.errno in _NO_LOCKS:
             raise no_locks(folder, problem) from problem
+
+
+def _lockable(folder: Path) -> IO[bytes]:
+    """Return an open file of a home: letting go of it takes no lock away that matters."""
+    try:
+        return TemporaryFile(dir=folder)
+    except PermissionError:
+        # Whoever only reads the home makes none.
+        return Home(folder).making_lock.open("rb")
 
 
 def no_locks(folder: Path, problem: OSError) -> StoreError:

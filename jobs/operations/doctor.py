@@ -200,6 +200,15 @@ def _extensions(_home: Path) -> Iterator[Finding]:
     yield Finding("extensions", "ok", f"{counted(usable, 'extension')} of installed packages")
 
 
+def _sql(_home: Path) -> Iterator[Finding]:
+    from jobs.operations.read_only_process import landlock_version
+
+    if version := landlock_version():
+        yield Finding("sql", "ok", f"queries change no file: DuckDB and Landlock {version}")
+    else:
+        yield Finding("sql", "ok", "queries change no file: DuckDB alone, without Landlock here")
+
+
 #: The checks by name. Each yields findings, or raises what makes its subject unusable.
 CHECKS: dict[str, Callable[[Path], Iterator[Finding]]] = {
     "home": _home,
@@ -209,4 +218,5 @@ CHECKS: dict[str, Callable[[Path], Iterator[Finding]]] = {
     "extensions": _extensions,
     "ray": _ray,
     "token": _token,
+    "sql": _sql,
 }

@@ -1,11 +1,11 @@
 """The process that one query runs in: it reads the store, writes the result and can do no more.
 
 DuckDB opens nothing but the store, and forbids itself to (``catalog.store.connection``). Beneath
-that the kernel is asked to refuse: before the statement is looked at, this process gives up opening
-files and connections, writing to files, and growing beyond the memory it was given; and it is
-ended when its time is over, also where whoever started it is not there any more. Files that its
-user names are read before that. Its time begins once its libraries are loaded: from a cold disk
-they take seconds, by which no query is slow.
+that the kernel is asked to refuse: before the store is opened this process gives up changing files,
+and before the statement is looked at opening files and connections, and growing beyond the memory
+it was given; and it is ended when its time is over, also where whoever started it is not there any
+more. Files that its user names are read before that. Its time begins once its libraries are loaded:
+from a cold disk they take seconds, by which no query is slow.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from catalog.store.reader import (
 from catalog.store.user_tables import UserTable, load
 from catalog.tags import RunLabels
 from jobs.choices import ResultFormat
+from jobs.operations.read_only_process import give_up_changes
 from jobs.operations.server_paths import without_paths_in
 from jobs.operations.table_formats import Written, write_batches
 from survey.errors import StoreError, SurveyError
@@ -53,6 +54,8 @@ def main() -> None:
         # Nothing handles this signal, and so it ends the process, whatever that does.
         signal.setitimer(signal.ITIMER_REAL, asked["seconds"])
         labels, damage = _labels(Home(Path(asked["path"]), asked["registry"]))
+        # Before DuckDB has threads: those that are there already would not give it up.
+        give_up_changes()
         written = _answer(asked, labels, metrics)
         sys.stdout.buffer.flush()
         report: dict[str, Any] = {"rows": written.rows, "shown": written.shown, "damage": damage}

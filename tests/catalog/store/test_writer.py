@@ -15,14 +15,16 @@ import sys
 import threading
 import zlib
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
+from unittest import mock
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 from catalog.home import Home
-from catalog.store import segments
+from catalog.store import segments, writer_lock
 from catalog.store import writer as writer_module
 from catalog.store.arrow_rows import RUN_SCHEMA, batch_table, run_table, storable
 from catalog.store.connection import connect_reading
@@ -415,8 +417,13 @@ def test_a_file_system_without_locks_is_no_busy_writer(
     assert "lock service" in str(caught.value.hint)
     monkeypatch.setattr(fcntl, "lockf", _no_locks)
     monkeypatch.setattr(duckdb, "connect", refused)
-    with (
-        pytest.raises(StoreError, match="cannot be locked: No locks"),
-        connect_reading(home.signatures),
-    ):
-        pass
+    for forbidden in (None, PermissionError(errno.EACCES, "Permission denied")):
+        # Who may not write to the home, as the process of a query, is answered the same.
+        monkeypatch.setattr(
+            writer_lock, "TemporaryFile", mock.Mock(side_effect=forbidden or TemporaryFile)
+        )
+        with (
+            pytest.raises(StoreError, match="cannot be locked: No locks"),
+            connect_reading(home.signatures),
+        ):
+            pass

@@ -319,3 +319,52 @@ bytearray(20_000_000)
         check=True,
     )
     assert ended.stdout.split() == ["True"] * 6
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "os.truncate(kept, 0)",
+        "os.unlink(kept)",
+        "os.rename(kept, kept + '2')",
+        "os.link(kept, kept + '2')",
+        "os.symlink(kept, kept + '2')",
+        "os.mkdir(kept + '2')",
+        "os.rmdir(empty)",
+        "open(kept, 'r+')",
+        "open(kept + '2', 'w')",
+    ],
+)
+def test_the_process_of_a_query_can_change_no_file_by_its_name(tmp_path: Path, change: str) -> None:
+    kept, empty = tmp_path / "kept", tmp_path / "empty"
+    kept.write_text("as before")
+    empty.mkdir()
+    # In a thread that begins later, as DuckDB's do.
+    code = f"""
+import os, threading
+from jobs.operations.read_only_process import give_up_changes
+kept, empty = {str(kept)!r}, {str(empty)!r}
+gave_up = give_up_changes()
+def change():
+    try:
+        {change}
+    except PermissionError:
+        print("refused")
+thread = threading.Thread(target=change)
+thread.start()
+thread.join()
+print(gave_up, "as before")
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    if ended.stdout.endswith("False as before\n"):
+        pytest.skip("this system has no Landlock")
+    assert ended.stdout.splitlines() == ["refused", "True as before"]
+    assert sorted(tmp_path.iterdir()) == [empty, kept]
+    assert kept.read_text() == "as before"
