@@ -1,7 +1,7 @@
 """Bounds on what comes out of a file that a stranger may have made.
 
 What a file declares about itself is no bound: a directory lies, a compressed stream has no end. The
-readers here count what really comes. Every reader of a file from elsewhere uses them.
+readers here count what really comes.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from catalog.bounds import allowance, open_file
+from catalog.bounds import MOST_EXPANSION, allowance, open_file
 from catalog.datasets.base import INCOMPLETE
 from catalog.datasets.kinds.thrift_values import structure
 from survey.errors import DatasetError
@@ -78,9 +78,10 @@ class Footer:
         self.rows = [_number(group, 3) for group in self._groups]
         #: The most bytes that may come out.
         self.limit = allowance(size)
-        if min(self.rows, default=0) < 0 or sum(self.rows) * _ROW_BYTES > self.limit:
+        if min(self.rows, default=0) < 0 or sum(self.rows) * _ROW_BYTES > MOST_EXPANSION * size:
             raise DatasetError(
-                f"{file} states {sum(self.rows):,} rows, too many for its size", hint=INCOMPLETE
+                f"{file} states {sum(self.rows):,} rows, too many for its {size:,} bytes",
+                hint=INCOMPLETE,
             )
 
     def pages(self, leaf: str) -> Pages:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from catalog.bounds import allowance
+from catalog.bounds import MOST_EXPANSION, allowance
 from catalog.datasets.base import INCOMPLETE, require_unchanged
 from catalog.datasets.images.encoded import Opener, Picture, PictureDataset
 from catalog.datasets.kinds.parquet_listing import (
@@ -33,6 +33,9 @@ from survey.errors import DatasetError
 #: Encoded pictures held at a time, in bytes. Images come in a shuffled order, and a row group is
 #: read whole: the larger this is, the fewer times every group is read.
 BLOCK_BYTES = 1 << 28
+
+#: Encoded bytes that all rows may have beyond ``MOST_EXPANSION`` times those of the files.
+_SPARE_DECODED = 1 << 20
 
 #: Rows unpacked at a time within a row group.
 _BATCH_ROWS = 64
@@ -82,7 +85,7 @@ class ParquetDataset(PictureDataset):
         super().__init__(name, root, class_names, map(Picture, names, labels))
         self._column = read[0].image
         self._mean_bytes = sum(columns.pages.total for columns in read) // max(1, len(names))
-        self._most_bytes = allowance(sum(file.stat().st_size for file in self._files))
+        self._file_bytes = sum(file.stat().st_size for file in self._files)
 
     def stat_signature(self) -> str:
         return stat_signature_of("parquet", files=self._files)
@@ -90,8 +93,17 @@ class ParquetDataset(PictureDataset):
     def _openers(self, positions: Sequence[int]) -> Iterator[tuple[int, Opener]]:
         rest = iter(positions)
         size = max(1, BLOCK_BYTES // max(1, self._mean_bytes))
+        left = MOST_EXPANSION * self._file_bytes + _SPARE_DECODED
         while block := tuple(itertools.islice(rest, size)):
             held = dict(self._contents({self._order[position] for position in block}))
+            # Equal ones count each time: each is decoded, and a small file would take hours.
+            left -= sum(len(content or b"") for content in held.values())
+            if left < 0:
+                raise DatasetError(
+                    f"the rows of {self.name} name {MOST_EXPANSION} times as many bytes of pictures"
+                    " as its files have, such as one picture again and again",
+                    hint="keep each picture once, as PNG or JPEG",
+                )
             for position in block:
                 yield position, partial(_opened, held[self._order[position]])
             # Not two blocks at a time while the next one is read.
@@ -104,7 +116,7 @@ class ParquetDataset(PictureDataset):
         """Yield the rows wanted with their pictures' bytes, in the order of the rows."""
         # A file holds equal pictures once: once each they fit into a block, each anew they may not.
         known: dict[bytes | None, bytes | None] = {}
-        left = self._most_bytes
+        left = allowance(self._file_bytes)
         for group in self._groups:
             if any(row in wanted for row in group.rows):
                 for row, content in _contents(group, self._column, wanted):

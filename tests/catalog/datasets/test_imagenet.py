@@ -6,7 +6,11 @@ import functools
 import gzip
 import io
 import lzma
+import struct
+import subprocess
+import sys
 import tarfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +20,7 @@ import scipy.io
 import torch
 
 from catalog.datasets import ImageDataset, needed_files, open_dataset
-from catalog.datasets.kinds import imagenet
+from catalog.datasets.kinds import imagenet, matlab_classes
 from catalog.datasets.kinds.imagenet_devkit import ARCHIVE, FOLDER
 from catalog.datasets.label_map import imagenet_wnids, label_map
 from catalog.models.base import InputTransform
@@ -102,6 +106,40 @@ def contents(dataset: ImageDataset) -> list[tuple[int, str, int | None, bytes]]:
         for sample in dataset.samples(SMALL)
         if sample.pixels is not None
     ]
+
+
+def packed_zeros(size: int) -> bytes:
+    """Return a MATLAB file of one packed variable, made without the memory that it unpacks to."""
+    kind, shape = struct.pack("<4I", 6, 8, 8, 0), struct.pack("<4I", 5, 8, 1, size)
+    name, data = struct.pack("<2I8s", 1, 7, b"synsets"), struct.pack("<2I", 1, size)
+    parts = kind + shape + name + data
+    packing = zlib.compressobj()
+    packed = packing.compress(struct.pack("<2I", 14, len(parts) + size) + parts)
+    packed += b"".join(packing.compress(bytes(2**20)) for _ in range(size >> 20)) + packing.flush()
+    head = b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<H2s", 0x0100, b"IM")
+    return head + struct.pack("<2I", 15, len(packed)) + packed
+
+
+@pytest.mark.parametrize("mebibytes", [1, 640])
+def test_a_small_list_of_classes_makes_no_memory(tmp_path: Path, mebibytes: int) -> None:
+    file = tmp_path / "meta.mat"
+    file.write_bytes(packed_zeros(mebibytes << 20))
+    assert file.stat().st_size < 2**20
+    # A small process begins it: what this one takes would count as its memory.
+    code = """
+import os, resource, subprocess, sys
+ended = subprocess.run([sys.executable, "-P", sys.argv[1]], stdin=open(sys.argv[2], "rb"),
+                       capture_output=True)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_maxrss * 1024, used.ru_utime, b"MemoryError" in ended.stderr)
+"""
+    command = [sys.executable, "-c", code, matlab_classes.__file__, str(file)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    most_bytes, seconds, refused = ended.stdout.split()
+    assert int(most_bytes) < matlab_classes.MOST_BYTES
+    assert float(seconds) < matlab_classes.MOST_SECONDS
+    # One of a size that it may have is read, and is no list of classes.
+    assert refused == str(mebibytes > 512)
 
 
 @pytest.mark.parametrize("form", FORMS[1:])

@@ -207,7 +207,7 @@ def most_bytes(dataset: ImageDataset) -> int:
 
 
 def test_a_block_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pictures = [bytes([n]) * 100_000 for n in range(60)]
+    pictures = [noise(100_000, seed=n).tobytes() for n in range(60)]
     dataset = opened(write(tmp_path / "x.parquet", pictures, group=10))
     assert most_bytes(dataset) > 60 * 100_000
     monkeypatch.setattr(parquet_rows, "BLOCK_BYTES", 6 * 100_000)
@@ -337,8 +337,24 @@ def test_text_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_equal_pictures_are_held_once(tmp_path: Path) -> None:
-    dataset = opened(write(tmp_path / "x.parquet", [bytes(100_000)] * 60, group=60))
-    assert most_bytes(dataset) < 10 * 100_000
+    dataset = opened(write(tmp_path / "x.parquet", [noise(100_000).tobytes()] * 9, group=9))
+    assert most_bytes(dataset) < 5 * 100_000
+
+
+@pytest.mark.parametrize("block", [parquet_rows.BLOCK_BYTES, 1])
+def test_one_picture_of_many_rows_is_refused(
+    tmp_path: Path, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_rows, "BLOCK_BYTES", block)
+    file, picture = tmp_path / "file.parquet", jpeg(width=400, height=300)
+    most = 10 + 2**20 // len(picture)
+    _repeated(file, "image", picture, most)
+    assert len(contents(opened(file))) == most
+    # Each row of it would be decoded, for hours if the picture is a large one.
+    _repeated(file, "image", picture, most + 3)
+    with pytest.raises(DatasetError, match=str(file)) as caught:
+        opened(file).fingerprint()
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize("damage", ["cut off", "page", "empty", "missing", "no rows", "folder"])
@@ -438,17 +454,17 @@ def test_a_small_file_makes_no_memory(
 
 def test_one_value_of_many_rows_is_unpacked_in_few(tmp_path: Path) -> None:
     file = tmp_path / "file.parquet"
-    _repeated(file, "image", bytes(2**23), 40)
+    _repeated(file, "image", noise(2**25).tobytes(), 9)
     dataset = opened(file)
     usual = pa.default_memory_pool()
     counting = pa.proxy_memory_pool(usual)
     pa.set_memory_pool(counting)
     try:
-        assert len(dataset) == 40
+        assert len(dataset) == 9
         dataset.fingerprint()
     finally:
         pa.set_memory_pool(usual)
-    # Forty of them would be more.
+    # Nine of them would be more.
     assert counting.max_memory() < 2**28
 
 
