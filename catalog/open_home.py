@@ -11,6 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from catalog.files import sync_folder
 from catalog.home import REPAIR_HINT, Home, segment_paths
 from catalog.store.undo import lock_path, recover, undo_path
 from survey.errors import SettingsError, StoreError
@@ -129,7 +130,7 @@ def making(home: Home) -> Iterator[None]:
         If another process keeps this one from it for ``OPENING_SECONDS``.
     """
     try:
-        with FileLock(home.path / "home.lock", timeout=OPENING_SECONDS):
+        with FileLock(home.making_lock, timeout=OPENING_SECONDS):
             yield
     except Timeout as error:
         raise StoreError(
@@ -154,6 +155,8 @@ def _make(home: Home) -> None:
                 )
             for folder in (home.spool, home.logs, home.cache):
                 folder.mkdir(exist_ok=True)
+            if not home.signatures.exists():
+                _sync_names_of(home.path)
             # First what another machine may refuse: without a store there is no home.
             upgrade_registry(home)
             # Readers look at its file, before the first merge too.
@@ -168,3 +171,11 @@ def _make(home: Home) -> None:
             f"the home {home.path} cannot be written: {error.strerror or error}",
             hint="pass --home with a directory that can be written, or make this one writable",
         ) from error
+
+
+def _sync_names_of(folder: Path) -> None:
+    """Make the names of a folder and of those above it durable: any may have been made just now."""
+    for above in folder.parents:
+        # Who may write to one may not read it, and not every file system syncs folders.
+        with suppress(OSError):
+            sync_folder(above)

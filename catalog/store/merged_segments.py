@@ -21,7 +21,8 @@ def keep(segments: Sequence[Path], log: Path) -> None:
     log.mkdir(exist_ok=True)
     for segment in segments:
         segment.replace(log / segment.name)
-    sync_folder(segments[0].parent)
+    for folder in (log.parent, log, segments[0].parent):
+        sync_folder(folder)
 
 
 def prune(log: Path) -> None:

@@ -16,6 +16,9 @@ from pathlib import PurePosixPath
 #: Bytes that a disk writes at once.
 SECTOR = 512
 
+#: What the name of a folder means, where others mean the number of a file.
+_FOLDER = -1
+
 #: Whether a sector of a change lasts, for each change by its moment.
 Lasting = dict[int, Callable[[int], bool]]
 
@@ -39,8 +42,7 @@ class Change:
 class Disk:
     """The record of a disk's operations, in order.
 
-    Time counts changes, syncs and acknowledgements. Folders are taken as durable from the start:
-    what a home is made of lies in files.
+    Time counts changes, syncs and acknowledgements. A file is lost with the folder it lies in.
     """
 
     now: int = 0
@@ -58,7 +60,8 @@ class Disk:
 
     def mkdir(self, path: PurePosixPath) -> None:
         """Make a folder."""
-        self.folders.add(path)
+        self.folders |= {path.parent, path}
+        self._rename(path.parent, {path.name: _FOLDER})
 
     def create(self, path: PurePosixPath) -> None:
         """Make a file where there is none."""
@@ -144,11 +147,18 @@ class Crash:
             elif lasts is None or lasts(0):
                 content = contents[change.target]
                 content[change.offset :] = bytes(max(0, change.offset - len(content)))
+
+        def is_left(folder: PurePosixPath) -> bool:
+            above = folder.parent
+            made = names.get(above, {}).get(folder.name) == _FOLDER and is_left(above)
+            return made or above not in disk.folders
+
         return {
             folder / name: bytes(contents[number])
             for folder, entries in names.items()
+            if is_left(folder)
             for name, number in entries.items()
-            if number is not None
+            if number is not None and number != _FOLDER
         }
 
 

@@ -44,7 +44,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> tuple[Disk, Path]:
 
 
 def laid_out(files: dict[PurePosixPath, bytes], recorded_home: Path, home: Path) -> None:
-    """Write a home as a loss of power left it; its folders were made long before."""
+    """Write a home as a loss of power left it, with the folders that the next run would make."""
     shutil.rmtree(home, ignore_errors=True)
     for folder in ("spool", "logs", "cache"):
         (home / folder).mkdir(parents=True)

@@ -56,7 +56,7 @@ class _Replay:
     def of(self, record: Path) -> Disk:
         """Return the disk after the calls that succeeded, in the order in which they returned."""
         begun: dict[str, str] = {}
-        marks = (_encoded(str(self._home)), "write(1<", "unfinished", "resumed")
+        marks = (_encoded(str(self._home.parent)), "write(1<", "unfinished", "resumed")
         with record.open(encoding="ascii") as lines:
             for line in lines:
                 if not any(mark in line[:9000] for mark in marks):
@@ -79,7 +79,10 @@ class _Replay:
             # Other programs that it starts print too, such as those that ask for the machine.
             if call == "write" and opened[1] == "1" and texts[0].startswith(b"{"):
                 self._disk.acknowledge(texts[0].decode())
-        if not paths or not paths[0].is_relative_to(self._home) or "cache" in paths[0].parts:
+        # Of the folder that the home lies in, whether its name there lasts.
+        synced = call == "fsync" and paths == [self._home.parent]
+        within = bool(paths) and paths[0].is_relative_to(self._home)
+        if not (synced or within) or "cache" in paths[0].parts:
             return
         key = (opened[1] if opened else "", paths[0])
         if call in ("open", "openat"):
