@@ -22,7 +22,8 @@ Status = Literal["ok", "constant", "nonfinite", "out_of_range", "failed"]
 Flag = Literal["constant", "dead", "nonfinite", "few_images", "ridge", "rounding"]
 
 
-#: Every flag with its meaning, in the order in which they are counted.
+#: Every flag with its meaning, in the order in which they are counted. The store's views name them:
+#: another one comes with a migration.
 FLAGS: Mapping[Flag, str] = {
     "constant": "input or output is the same for every image, so there is no score",
     "dead": "the output is zero for every image, so there is no score",

@@ -18,7 +18,7 @@ from catalog.store.schema import (
     quoted_name,
 )
 from survey.column_fields import Column
-from survey.results import LEFT_OUT
+from survey.results import FLAGS, LEFT_OUT
 
 _RUN_ID = RUNS.columns[0]
 
@@ -56,15 +56,31 @@ def _each(columns: Iterable[Column], aggregate: str) -> str:
     return ",\n    ".join(f"{aggregate}({name}) AS {name}" for name in names)
 
 
+#: Whether the scores of a site are left out; no metric has a name with a space.
+_IS_LEFT_OUT = '"left out"'
+
+#: When a flag means something, where it does not always: older rows have the flag ridge under the
+#: relative ridge too. Whoever reads flags reads them here.
+_MEANT = {"ridge": "ridge = 'absolute'"}
+
+
+def _bears(flag: str) -> str:
+    """Return SQL for whether a site has a flag that means something, of its column ``has FLAG``."""
+    return " AND ".join(filter(None, (f'"has {flag}"', _MEANT.get(flag))))
+
+
 def scores_that_count() -> str:
     """Return SQL for every column of ``signatures``, without scores that no question counts.
 
     Those are of sites with a flag of ``survey.results.LEFT_OUT``: metrics that are no affinity
     stay.
     """
-    flagged = f"list_has_any(flags, {sorted(LEFT_OUT)})"
-    counted = ",\n  ".join(f"if({flagged}, NULL, signatures.{name}) AS {name}" for name in _SCORES)
-    return f"signatures.* REPLACE (\n  {counted})"
+    return f"signatures.* REPLACE ({_without_scores(f'list_has_any(flags, {sorted(LEFT_OUT)})')})"
+
+
+def _without_scores(left_out: str) -> str:
+    """Return SQL for the scores of a signature, NULL at the sites that are left out."""
+    return ",\n  ".join(f"if({left_out}, NULL, {name}) AS {name}" for name in _SCORES)
 
 
 def _signature_columns(metrics: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -83,27 +99,44 @@ def _signature_columns(metrics: tuple[Column, ...]) -> tuple[Column, ...]:
     )
 
 
-def _signatures(metrics: tuple[Column, ...]) -> View:
-    return View(
-        "signatures",
-        "One row a site of a finished run: its metrics over all batches that have a value.",
-        _signature_columns(metrics),
-        f"""\
+def _sites(metrics: tuple[Column, ...]) -> str:
+    """Return SQL for every site of a signature, and whether its scores are left out.
+
+    Each flag is one truth value a site, which a query that asks for no flag does without. A list of
+    the lists of all batches takes four times as long, and memory that grows with them. A flag that
+    this version does not know is in ``layer_scores`` alone.
+    """
+    flags, line = sorted(FLAGS), ",\n    "
+    has_flags = line.join(
+        f"bool_or(list_contains(flags, '{flag}')) AS \"has {flag}\"" for flag in flags
+    )
+    borne = line.join(f"if({_bears(flag)}, '{flag}', NULL)" for flag in flags)
+    return f"""\
 WITH spread AS (
   SELECT run_id, site,
     {_each(_PLACES, "any_value")},
     avg(affinity) AS affinity, stddev_samp(affinity) AS affinity_std, count(affinity) AS batches,
-    list_sort(list_distinct(flatten(list(flags)))) AS flags,
+    {has_flags},
     {_each(metrics, "avg")}
-  FROM layer_scores WHERE run_status = 'done' GROUP BY run_id, site
+  FROM batch_scores GROUP BY run_id, site
 )
 SELECT run_id, {_names(DESCRIBED)}, site,
   {_names(_PLACES)},
   site / greatest(max(site) OVER (PARTITION BY run_id), 1) AS relative_depth,
   affinity, affinity_std, affinity_std / sqrt(spread.batches) AS affinity_se,
-  spread.batches AS batches, flags,
-  {_names(metrics)}
-FROM runs JOIN spread USING (run_id)""",
+  spread.batches AS batches, list_filter([
+    {borne}], lambda flag: flag IS NOT NULL) AS flags,
+  {_names(metrics)},
+  {" OR ".join(map(_bears, sorted(LEFT_OUT)))} AS {_IS_LEFT_OUT}
+FROM runs JOIN spread USING (run_id) WHERE runs.status = 'done'"""
+
+
+def _signatures(metrics: tuple[Column, ...]) -> View:
+    return View(
+        "signatures",
+        "One row a site of a finished run: its metrics over all batches that have a value.",
+        _signature_columns(metrics),
+        f"SELECT * EXCLUDE ({_IS_LEFT_OUT}) FROM (\n{_sites(metrics)})",
     )
 
 
@@ -115,8 +148,10 @@ def _latest_signatures(metrics: tuple[Column, ...]) -> View:
         " those of random weights.",
         (*_signature_columns(metrics), *_FACTS),
         f"""\
-SELECT {scores_that_count()}, {_names(_FACTS)}
-FROM signatures JOIN (SELECT run_id, {_names(_FACTS)} FROM {latest_of("runs")}) USING (run_id)""",
+SELECT * EXCLUDE ({_IS_LEFT_OUT}) REPLACE (
+  {_without_scores(_IS_LEFT_OUT)})
+FROM (\n{_sites(metrics)})
+JOIN (SELECT run_id, {_names(_FACTS)} FROM {latest_of("runs")}) USING (run_id)""",
     )
 
 
@@ -156,11 +191,7 @@ FROM {latest_of("runs")} LEFT JOIN scored USING (run_id)""",
 
 
 def layer_scores(extra: tuple[Column, ...]) -> View:
-    """Return the view of every score with what its run measured.
-
-    Older rows have the flag ridge under the relative ridge too, where it means nothing: whoever
-    reads flags reads them here.
-    """
+    """Return the view of every score with what its run measured."""
     return View(
         "layer_scores",
         "One row an activation site and batch of any run, with what was measured.",
@@ -172,9 +203,9 @@ def layer_scores(extra: tuple[Column, ...]) -> View:
                 "What became of the run: running, done, failed or cancelled.",
             ),
         ),
-        """\
+        f"""\
 SELECT batch_scores.* REPLACE (
-  list_filter(flags, lambda flag: flag <> 'ridge' OR ridge = 'absolute') AS flags),
+  list_filter(flags, lambda flag: flag <> 'ridge' OR {_MEANT["ridge"]}) AS flags),
   runs.architecture, runs.source, runs.family, runs.checkpoint, runs.dataset, runs.pooling,
   runs.status AS run_status
 FROM batch_scores JOIN runs USING (run_id)""",

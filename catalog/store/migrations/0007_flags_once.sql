@@ -1,0 +1,1 @@
+-- Views alone: the flags of a site's batches are gathered once each.
