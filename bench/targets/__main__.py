@@ -3,9 +3,9 @@
     OMP_NUM_THREADS=1 python -m bench.targets PHOTOGRAPHS [--only overhead scores]
 
 Runs the benchmarks one after the other, each in a process of its own, which takes over an hour of
-a quiet machine. PHOTOGRAPHS is a folder of 512 pictures or more by class. What the benchmarks
-print goes to standard error as it comes, and the lines of the table to standard output when a
-benchmark ends.
+a quiet machine and 20 GB of disk in the current folder. PHOTOGRAPHS is a folder of 512 pictures or
+more by class. What the benchmarks print goes to standard error as it comes, and the lines of the
+table to standard output when a benchmark ends.
 """
 
 from __future__ import annotations
@@ -77,10 +77,16 @@ FIGURES = {
             least=True,
         ),
     ),
-    "questions": (
+    "queries": (
         Figures(
-            "processor seconds of 1,000 models", ("bench.questions",), "processor seconds", "goal"
+            "query of 100 million scores over scans",
+            ("bench.scaling.stored_scores",),
+            "times",
+            "goal",
         ),
+    ),
+    "questions": (
+        Figures("seconds of a question of 1,000 models", ("bench.questions",), "seconds", "goal"),
     ),
 }
 
