@@ -9,7 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pyarrow as pa
 import pytest
@@ -25,6 +25,7 @@ from jobs.cli.main import app
 from jobs.cli.output import TableOptions
 from jobs.cli.server import TOKEN, ServerOptions, _line, run_there
 from jobs.cli.verb import REGISTRY
+from jobs.operations import report_archive
 from jobs.operations.report_archive import unpack_report
 from jobs.operations.sql_query import SqlQuery
 from jobs.operations.status import standing
@@ -109,6 +110,24 @@ def test_no_archive_writes_beside_its_report(tmp_path: Path, name: str) -> None:
     with pytest.raises(SurveyError):
         unpack_report(BytesIO(b"no archive"), tmp_path / "out")
     assert not list(tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize("bound", ["MOST_BYTES_A_FILE", "MOST_BYTES"])
+def test_no_report_unpacks_to_more_than_it_may(
+    tmp_path: Path, bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = BytesIO()
+    with ZipFile(file, "w", ZIP_DEFLATED) as archive:
+        archive.writestr(MARKER, json.dumps({"title": "A survey", "runs": 1}))
+        for page in range(3):
+            archive.writestr(f"{page}.html", bytes(400))
+    enough = {"MOST_BYTES_A_FILE": 400, "MOST_BYTES": 1200}[bound]
+    monkeypatch.setattr(report_archive, bound, enough - 1)
+    with pytest.raises(SurveyError):
+        unpack_report(file, tmp_path / "out")
+    assert not list(tmp_path.rglob("*"))
+    monkeypatch.setattr(report_archive, bound, enough)
+    assert unpack_report(file, tmp_path / "out").runs == 1
 
 
 def test_what_is_refused_is_explained_as_at_home(url: str) -> None:

@@ -66,6 +66,21 @@ def test_sites_that_the_ridge_decides_are_left_out_and_others_marked(home) -> No
     assert provenance_of(kept).marked == {"ridge": 2, "few_images": 4}
 
 
+@pytest.mark.parametrize("flag", sorted(FLAGS))
+def test_every_flag_reaches_the_caption_of_a_question(tmp_path, flag: Flag) -> None:
+    scored = flag in {"few_images", "rounding", "ridge"}
+    affinity = [0.4, 0.5, 0.6 if scored else np.nan]
+    with Builder(tmp_path) as store:
+        for name in ("vgg7", "vgg9"):
+            store(name, affinity, flagged((), (), (flag,)), architecture=name)
+    made_from = provenance_of(signatures(tmp_path))
+    is_marked = scored and flag not in LEFT_OUT
+    assert made_from.marked == ({flag: 2} if is_marked else {})
+    assert made_from.left_out == ({} if is_marked else {flag: 2})
+    (note,) = made_from.notes()
+    assert flag in note
+
+
 def test_a_part_of_the_kept_frames_is_counted_anew(home) -> None:
     selection = Selection(ridges="*", newest=False)
     frame = Material(home, selection).signatures

@@ -178,6 +178,13 @@ def test_the_folder_of_a_local_ray_is_its_users_alone(local):
 
 
 @pytest.mark.ray
+def test_the_token_of_a_local_ray_lies_in_no_file_of_its_session(local):
+    files = [path for path in local.session.parents[1].rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if local.token.encode() in path.read_bytes()]
+
+
+@pytest.mark.ray
 @pytest.mark.skipif(os.getuid() != 0, reason="only root becomes another user")
 def test_another_user_gets_nothing_of_a_local_ray(local):
     head = next(pid for pid in descendants(os.getpid()) if "gcs_server" in command(pid))
