@@ -116,6 +116,8 @@ TARGETS = {
             b"init:3",
             b"random:1000",
             b"folder:~/pictures",
+            # Its classes are those of a library that takes seconds to load.
+            b"imagenet:.",
         ],
     ),
 }
