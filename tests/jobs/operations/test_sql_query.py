@@ -321,9 +321,11 @@ bytearray(20_000_000)
     assert ended.stdout.split() == ["True"] * 6
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_the_process_of_a_query_can_change_no_file_by_its_name(tmp_path: Path) -> None:
+    kept, empty = tmp_path / "kept", tmp_path / "empty"
+    kept.write_text("as before")
+    empty.mkdir()
+    changes = [
         "os.truncate(kept, 0)",
         "os.unlink(kept)",
         "os.rename(kept, kept + '2')",
@@ -333,27 +335,22 @@ bytearray(20_000_000)
         "os.rmdir(empty)",
         "open(kept, 'r+')",
         "open(kept + '2', 'w')",
-    ],
-)
-def test_the_process_of_a_query_can_change_no_file_by_its_name(tmp_path: Path, change: str) -> None:
-    kept, empty = tmp_path / "kept", tmp_path / "empty"
-    kept.write_text("as before")
-    empty.mkdir()
+    ]
     # In a thread that begins later, as DuckDB's do.
     code = f"""
 import os, threading
 from jobs.operations.read_only_process import give_up_changes
 kept, empty = {str(kept)!r}, {str(empty)!r}
-gave_up = give_up_changes()
 def change():
-    try:
-        {change}
-    except PermissionError:
-        print("refused")
+    for each in {changes!r}:
+        try:
+            eval(each)
+        except PermissionError:
+            print("refused")
+print(give_up_changes())
 thread = threading.Thread(target=change)
 thread.start()
 thread.join()
-print(gave_up, "as before")
 """
     ended = subprocess.run(
         [sys.executable, "-c", code],
@@ -363,8 +360,8 @@ print(gave_up, "as before")
         text=True,
         check=True,
     )
-    if ended.stdout.endswith("False as before\n"):
+    if ended.stdout.startswith("False"):
         pytest.skip("this system has no Landlock")
-    assert ended.stdout.splitlines() == ["refused", "True as before"]
+    assert ended.stdout.split() == ["True", *["refused"] * len(changes)]
     assert sorted(tmp_path.iterdir()) == [empty, kept]
     assert kept.read_text() == "as before"
