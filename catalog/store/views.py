@@ -102,9 +102,9 @@ def _signature_columns(metrics: tuple[Column, ...]) -> tuple[Column, ...]:
 def _sites(metrics: tuple[Column, ...]) -> str:
     """Return SQL for every site of a signature, and whether its scores are left out.
 
-    Each flag is one truth value a site, which a query that asks for no flag does without. A list of
-    the lists of all batches takes four times as long, and memory that grows with them. A flag that
-    this version does not know is in ``layer_scores`` alone.
+    Each flag is one truth value a site, which a query that asks for no flag does without; a list of
+    the lists of all batches takes longer than all else together. A flag that this version does not
+    know is in ``layer_scores`` alone.
     """
     flags, line = sorted(FLAGS), ",\n    "
     has_flags = line.join(
