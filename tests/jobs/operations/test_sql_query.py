@@ -293,6 +293,19 @@ def test_limits_that_are_none_are_refused(value: float) -> None:
         QueryLimits(memory_gb=value)
 
 
+def printed_by(code: str) -> list[str]:
+    """Return the words that a program of its own prints, which imports the product."""
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ended.stdout.split()
+
+
 def test_the_process_of_a_query_can_reach_nothing_by_itself(tmp_path: Path) -> None:
     # Beneath DuckDB: whatever ran in that process, the kernel would refuse it.
     code = f"""
@@ -310,15 +323,8 @@ print(*map(refused, [lambda: open("/etc/passwd"), lambda: socket.socket(), lambd
       lambda: kept.write(b"x"), lambda: os.listdir("/"), lambda: bytearray(100_000_000)]))
 bytearray(20_000_000)
 """
-    ended = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ended.stdout.split() == ["True"] * 6
+    printed = printed_by(code)
+    assert printed == ["True"] * 6
 
 
 def test_the_process_of_a_query_can_change_no_file_by_its_name(tmp_path: Path) -> None:
@@ -352,16 +358,9 @@ thread = threading.Thread(target=change)
 thread.start()
 thread.join()
 """
-    ended = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    if ended.stdout.startswith("False"):
+    printed = printed_by(code)
+    if printed[0] == "False":
         pytest.skip("this system has no Landlock")
-    assert ended.stdout.split() == ["True", *["refused"] * len(changes)]
+    assert printed == ["True", *["refused"] * len(changes)]
     assert sorted(tmp_path.iterdir()) == [empty, kept]
     assert kept.read_text() == "as before"
