@@ -132,7 +132,7 @@ class Forecast:
             *notices(self.plan.jobs, loadable, self.plan.automatic),
         )
         cores = (
-            f"a GPU as fast as an H200 waits for all metrics with fewer than about {self.cores:.0f}"
+            f"a GPU as fast as an H200 waits for the metrics with fewer than about {self.cores:.0f}"
             " cores, and is busy for their share of the time"
         )
         lines = (jobs, why, sizes, self.cores and cores, self.unconsented and code, *known)

@@ -23,9 +23,12 @@ from survey.network_measures.base import NetworkMeasure, SampledMeasure
 #: core of a CPU where nothing was measured yet.
 DEFAULT_SECONDS = (0.1, 0.1)
 
-#: Seconds of an H200 for a billion multiply-accumulates of a bare pass, and those of one core for
-#: the metrics of one site of ResNet-50 on one batch; see docs/accelerators.md.
-BARE_SECONDS, CORE_SECONDS = 6.5e-5, 0.13
+#: Seconds of an H200 for a billion multiply-accumulates of a bare pass; see docs/accelerators.md.
+BARE_SECONDS = 6.5e-5
+
+#: Seconds of one core for one site of ResNet-50 on one batch: for all metrics, and for the affinity
+#: alone; see docs/accelerators.md.
+CORE_SECONDS, AFFINITY_SECONDS = 0.13, 0.10
 
 #: As ``DEFAULT_SECONDS``, on an H200 with sixteen cores: a captured pass takes half as long again.
 GPU_SECONDS = (1.5 * BARE_SECONDS, CORE_SECONDS / 16)
@@ -191,10 +194,11 @@ def history_of(home: Home, device: str) -> History:
 
 
 def cores_of_gpu(jobs: Iterable[Job], states: Mapping[str, RunState]) -> float:
-    """Return the cores whose scores, of all metrics, keep pace with an H200; 0 without jobs."""
+    """Return the cores whose scores keep pace with an H200; 0 without jobs."""
     scores = passes = 0.0
     for job in jobs:
-        scores += CORE_SECONDS * scores_left(job, states)
+        alone = job.settings.metrics == ("affinity",)
+        scores += (AFFINITY_SECONDS if alone else CORE_SECONDS) * scores_left(job, states)
         passes += BARE_SECONDS * _gflops(job) * images_left(job, states)
     return max(1.0, scores / passes) if passes else 0.0
 

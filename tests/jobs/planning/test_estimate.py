@@ -11,6 +11,7 @@ from catalog.models.cost_table import counted
 from catalog.store.records import RunState
 from jobs.planning.definition import parse_definition
 from jobs.planning.estimate import (
+    AFFINITY_SECONDS,
     BARE_SECONDS,
     CORE_SECONDS,
     DEFAULT_GFLOPS,
@@ -120,6 +121,11 @@ def test_a_gpu_has_seconds_of_its_own_and_needs_cores_for_its_scores():
     for jobs in ([one], [one, of("resnet50", 256)]):
         assert cores_of_gpu(jobs, {}) == pytest.approx(needed)
     assert cores_of_gpu([], {}) == 0
+    settings = dataclasses.replace(one.settings, metrics=("affinity",))
+    alone = dataclasses.replace(one, settings=settings)
+    fewer = needed * AFFINITY_SECONDS / CORE_SECONDS
+    assert cores_of_gpu([alone], {}) == pytest.approx(fewer)
+    assert fewer < cores_of_gpu([one, alone], {}) < needed
 
 
 def test_of_an_unknown_network_the_work_grows_with_the_image():
