@@ -58,9 +58,9 @@ check: lint  ## Run lint and the tests that are quick: about two minutes
 test: $(STAMP)  ## Run the tests but for the long ones (ARGS="tests/survey -x" narrows)
 	@$(PYTEST) -m "not long and not gpu" $(ARGS)
 
-# Each of them starts clusters and servers of its own; beside a third one, Ray's processes may not
-# be up on two cores within the half minute that Ray gives them.
-test-long: PROCESSES = 2
+# Each of them starts clusters and servers of its own and waits for them: beside a fourth one, these
+# may not be up on two cores within the half minute that Ray gives its processes.
+test-long: PROCESSES = 3
 test-long: $(STAMP)  ## Run the tests that take minutes each
 	@$(PYTEST) -m long $(ARGS)
 

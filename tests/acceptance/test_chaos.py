@@ -44,7 +44,7 @@ def begun(home: Path, scan: subprocess.Popen[str]) -> Registry:
     return Registry(open_home(home, create=False))
 
 
-@pytest.mark.slow(seconds=150)
+@pytest.mark.slow(seconds=350)
 @pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.timeout(1800)

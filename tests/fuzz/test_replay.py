@@ -49,6 +49,7 @@ def _read(name: str, data: bytes, folder: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.slow(seconds=150)
 def test_a_short_campaign_brings_up_nothing(tmp_path: Path) -> None:
     names = sorted(TARGETS.keys() - APART)
     command = [sys.executable, "-m", "tests.fuzz.campaign", "3", *names, "--plain", "--here"]

@@ -125,8 +125,8 @@ def faults(disk: Disk, crash: Crash, home: Path, true: Stored) -> Iterable[str]:
 
 
 @pytest.mark.long
-@pytest.mark.slow(seconds=300)
-@pytest.mark.timeout(1800)
+@pytest.mark.slow(seconds=600)
+@pytest.mark.timeout(3600)
 def test_no_loss_of_power_loses_or_doubles_a_row(truth, tmp_path):
     disk, whole = truth
     left = Crash(disk.now, {}).files(disk)

@@ -57,7 +57,8 @@ def fresh(tmp_path: Path) -> Callable[[], Home]:
 
 
 @pytest.mark.long
-@pytest.mark.slow(seconds=120)
+@pytest.mark.slow(seconds=300)
+@pytest.mark.timeout(1800)
 def test_nothing_is_noticed_where_nothing_is_wrong(fresh, lives):
     for seed in range(SEEDS):
         for life in lives:

@@ -70,7 +70,7 @@ def test_intervals_of_three_unlike_series_hold() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow(seconds=8)
+@pytest.mark.slow(seconds=450)
 @pytest.mark.parametrize("n", SITES)
 @pytest.mark.parametrize(("kind", "lags"), KINDS, ids=str)
 def test_intervals_hold_from_alternation_to_persistence(kind, lags, n: int) -> None:

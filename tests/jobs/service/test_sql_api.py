@@ -257,6 +257,8 @@ def test_what_reaches_beyond_the_store_is_refused(home: Home, sql: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.slow(seconds=300)
+@pytest.mark.timeout(1800)
 def test_hostile_statements_are_refused_or_stopped_within_their_limits(home: Home) -> None:
     campaign = run_campaign(home)
     late = {sql[:60]: each for sql, each in campaign.answers.items() if each[1] > 10 * SECONDS}
