@@ -58,8 +58,8 @@ check: lint  ## Run lint and the tests that are quick: about two minutes
 test: $(STAMP)  ## Run the tests but for the long ones (ARGS="tests/survey -x" narrows)
 	@$(PYTEST) -m "not long and not gpu" $(ARGS)
 
-# Each of them starts clusters and servers of its own and waits for them: beside a fourth one, these
-# may not be up on two cores within the half minute that Ray gives its processes.
+# Two files at most have clusters at once (tests/conftest.py), and many wait for servers: meanwhile a
+# third process computes on two cores.
 test-long: PROCESSES = 3
 test-long: $(STAMP)  ## Run the tests that take minutes each
 	@$(PYTEST) -m long $(ARGS)

@@ -91,6 +91,7 @@ def scans(connection: duckdb.DuckDBPyConnection, statement: str) -> list[list[st
             yield from of(child)
 
     pivot = _PIVOT.match(statement)
+    assert pivot or "PIVOT" not in statement, statement
     first = [f"SELECT DISTINCT {pivot[2]} FROM {pivot[1]}"] if pivot else []
     plans = (
         json.loads(connection.execute(f"EXPLAIN (FORMAT JSON) {each}").fetchall()[0][1])

@@ -3,9 +3,10 @@
     OMP_NUM_THREADS=1 python -m bench.scoring.rows DATA 4dff0b7
 
 Both measure 512 images with three networks of the digits, CIFAR ResNet-20 and ResNet-44, and
-SqueezeNet, in homes of their own. DATA holds the trained weights in ``checkpoints``, and images in
-``cifar10-sample`` and ``imagenet-sample``. Prints how many rows either has and, for each metric,
-the greatest difference of two values and the rows where one alone has a value.
+SqueezeNet, in homes of their own and with the packages installed here. DATA holds the trained
+weights in ``checkpoints``, and images in ``cifar10-sample`` and ``imagenet-sample``. Prints how
+many rows either has and, for each column, the greatest difference of two numbers and the rows that
+differ.
 """
 
 from __future__ import annotations
@@ -32,19 +33,27 @@ SURVEYS = (
     ("squeezenet1_0", "squeezenet1_0-imagenet-deepcompression.pth", "imagenet-sample"),
 )
 
-#: A table of either home with the names of each run in place of its number, which a new measuring
-#: version changes.
+#: A view of either home's scores with the architecture in place of the run's id, which a new
+#: measuring version changes.
 _ROWS = """
 CREATE VIEW {name}_rows AS
 SELECT * EXCLUDE (run_id)
 FROM {name}.batch_scores JOIN (SELECT run_id, architecture FROM {name}.runs) USING (run_id)
 """
 
+#: The columns beside those that name a row, and whether both homes have them.
+_COLUMNS = """
+SELECT column_name, any_value(data_type), count(*) = 2 FROM duckdb_columns()
+WHERE table_name IN ('before_rows', 'after_rows')
+  AND column_name NOT IN ('architecture', 'batch', 'site')
+GROUP BY column_name ORDER BY max(column_index)
+"""
+
 _PAIRS = "before_rows AS b JOIN after_rows AS a USING (architecture, batch, site)"
 
 
 def main() -> None:
-    """Measure with both, and print a line a metric."""
+    """Measure with both, and print a line a column."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.scoring.rows", description=__doc__.partition("\n")[0]
     )
@@ -53,8 +62,8 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)
-        measured(checked_out(given.revision, place / "code"), place / "before", given.data)
-        measured(ROOT, place / "after", given.data)
+        measure(checked_out(given.revision, place / "code"), place / "before", given.data)
+        measure(ROOT, place / "after", given.data)
         with duckdb.connect() as connection:
             for name in ("before", "after"):
                 store = place / name / "signatures.duckdb"
@@ -72,8 +81,10 @@ def checked_out(revision: str, folder: Path) -> Path:
     return folder
 
 
-def measured(code: Path, home: Path, data: Path) -> None:
+def measure(code: Path, home: Path, data: Path) -> None:
     """Measure every network with the code of a folder."""
+    # These runs are no part of a registry elsewhere.
+    environment = {name: value for name, value in os.environ.items() if name != "SURVEY_REGISTRY"}
     for model, checkpoint, dataset in SURVEYS:
         of_data = checkpoint != "bundled"
         weights = f"file:{data.resolve() / 'checkpoints' / checkpoint}" if of_data else checkpoint
@@ -83,7 +94,7 @@ def measured(code: Path, home: Path, data: Path) -> None:
         subprocess.run(
             [sys.executable, "-m", "jobs.entry", *asked],
             cwd=code,
-            env=os.environ | {"PYTHONPATH": str(code)},
+            env=environment | {"PYTHONPATH": str(code)},
             stdout=sys.stderr,
             check=True,
         )
@@ -96,24 +107,16 @@ def print_differences(connection: duckdb.DuckDBPyConnection) -> None:
         for each in ("before_rows", "after_rows", _PAIRS)
     ]
     print("{} rows before, {} after, {} of both\n".format(*rows))
-    print("| metric | greatest difference | one value |\n|---|---|---|")
-    for name in metrics(connection):
-        greatest, alone = connection.execute(
-            f"""SELECT max(abs(b.{name} - a.{name})),
-                       count(*) FILTER (b.{name} IS NULL <> (a.{name} IS NULL))
-                FROM {_PAIRS}"""
+    print("| column | greatest difference | rows that differ |\n|---|---|---|")
+    for name, kind, of_both in connection.execute(_COLUMNS).fetchall():
+        if not of_both:
+            print(f"| {name} | of one revision alone | |")
+            continue
+        change = f"max(abs(b.{name} - a.{name}))" if kind == "DOUBLE" else "NULL"
+        greatest, count = connection.execute(
+            f"SELECT {change}, count(*) FILTER (b.{name} IS DISTINCT FROM a.{name}) FROM {_PAIRS}"
         ).fetchall()[0]
-        print(f"| {name} | {'' if greatest is None else format(greatest, '.1g')} | {alone} |")
-
-
-def metrics(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the columns of numbers with a fraction that both homes have."""
-    columns = connection.execute(
-        """SELECT column_name FROM duckdb_columns()
-           WHERE table_name IN ('before_rows', 'after_rows') AND data_type = 'DOUBLE'
-           GROUP BY ALL HAVING count(*) = 2 ORDER BY min(column_index)"""
-    )
-    return [name for (name,) in columns.fetchall()]
+        print(f"| {name} | {'' if greatest is None else format(greatest, '.1g')} | {count} |")
 
 
 if __name__ == "__main__":

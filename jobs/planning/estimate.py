@@ -30,7 +30,8 @@ BARE_SECONDS = 6.5e-5
 #: alone; see docs/accelerators.md.
 CORE_SECONDS, AFFINITY_SECONDS = 0.13, 0.10
 
-#: As ``DEFAULT_SECONDS``, on an H200 with sixteen cores: a captured pass takes half as long again.
+#: As ``DEFAULT_SECONDS``, on an H200 with sixteen cores and for all metrics: a captured pass takes
+#: half as long again.
 GPU_SECONDS = (1.5 * BARE_SECONDS, CORE_SECONDS / 16)
 
 #: How much these count beside what was measured: as a run of which passes, or scores, take a third.
@@ -194,7 +195,10 @@ def history_of(home: Home, device: str) -> History:
 
 
 def cores_of_gpu(jobs: Iterable[Job], states: Mapping[str, RunState]) -> float:
-    """Return the cores whose scores keep pace with an H200; 0 without jobs."""
+    """Return the cores whose scores keep pace with an H200; 0 without jobs.
+
+    The affinity alone was timed beside all metrics: any other choice counts as all.
+    """
     scores = passes = 0.0
     for job in jobs:
         alone = job.settings.metrics == ("affinity",)

@@ -121,8 +121,11 @@ def test_a_gpu_has_seconds_of_its_own_and_needs_cores_for_its_scores():
     for jobs in ([one], [one, of("resnet50", 256)]):
         assert cores_of_gpu(jobs, {}) == pytest.approx(needed)
     assert cores_of_gpu([], {}) == 0
-    settings = dataclasses.replace(one.settings, metrics=("affinity",))
-    alone = dataclasses.replace(one, settings=settings)
+    alone, two = (
+        dataclasses.replace(one, settings=dataclasses.replace(one.settings, metrics=chosen))
+        for chosen in (("affinity",), ("affinity", "cka"))
+    )
+    assert cores_of_gpu([two], {}) == pytest.approx(needed)
     fewer = needed * AFFINITY_SECONDS / CORE_SECONDS
     assert cores_of_gpu([alone], {}) == pytest.approx(fewer)
     assert fewer < cores_of_gpu([one, alone], {}) < needed
