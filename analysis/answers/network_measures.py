@@ -94,7 +94,7 @@ class NetworkMeasures(Answer):
     def _scores(self) -> pd.DataFrame:
         """The measures of the runs that it is about, with and without a value."""
         scores = self.material.measures
-        of_them: pd.DataFrame = scores[scores["run_id"].isin(self.signatures["run_id"])]
+        of_them: pd.DataFrame = scores[scores["run_id"].isin(self.signatures["run_id"].unique())]
         return of_them
 
     def details(self) -> Sequence[str]:

@@ -235,7 +235,7 @@ class AccuracyRegressions(Answer):
         if self.accuracy != "measured":
             return given
         done = self.material.done
-        known = done[done["run_id"].isin(self.signatures["run_id"])]
+        known = done[done["run_id"].isin(self.signatures["run_id"].unique())]
         return [*given, *chance_sentences(accuracy_spread(known), LEAST_ARCHITECTURES)]
 
     def tables(self) -> Iterator[Table]:

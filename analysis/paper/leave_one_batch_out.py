@@ -32,7 +32,7 @@ def correlations_left_out(
         By run id and metric: a value a batch, by its number.
     """
     correlations = {}
-    known = layers[layers["run_id"].isin(signatures["run_id"])]
+    known = layers[layers["run_id"].isin(signatures["run_id"].unique())]
     for run_id, rows in known.groupby("run_id", sort=False):
         affinity = _table(rows, "affinity")
         for metric in metrics:

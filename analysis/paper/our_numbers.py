@@ -71,7 +71,7 @@ class OurNumbers:
         rows = correlations(self._networks, PAPER_METRICS, tested=False).to_dict("records")
         self._correlations = {(row["level"], row["name"], row["metric"]): row for row in rows}
         self._left_out = correlations_left_out(layers, self._networks, PAPER_METRICS)
-        known = models[models["run_id"].isin(self._networks["run_id"])]
+        known = models[models["run_id"].isin(self._networks["run_id"].unique())]
         # The p-values are not used: one permutation is the least allowed.
         self._fits = regressions(self._networks, known, permutations=1, accuracy="reported")
 

@@ -74,7 +74,7 @@ def predictors(
     require_columns(models, NEEDED_OF_MODELS, MODELS)
     require_choice("accuracy", accuracy, Accuracy)
     known = models.set_index("run_id")
-    known = known[known.index.isin(signatures["run_id"]) & trained(known["checkpoint"])]
+    known = known[known.index.isin(signatures["run_id"].unique()) & trained(known["checkpoint"])]
     scored = signatures[signatures["affinity"].notna()]
     by_kind = [
         statistics(scored[scored["role"].isin(roles)]).add_prefix(f"{kind}:")

@@ -131,7 +131,7 @@ def measured_runs(
     require_choice("accuracy", accuracy, Accuracy)
     values = measures.pivot(index="run_id", columns="measure", values="value")
     known = models.set_index("run_id")
-    counts = known.index.isin(signatures["run_id"]) & known.index.isin(values.index)
+    counts = known.index.isin(signatures["run_id"].unique()) & known.index.isin(values.index)
     known = known[counts & trained(known["checkpoint"])]
     numbers = values.join([_of_signatures(signatures), _of_models(known, accuracy)], how="right")
     texts = known[["source", "architecture", "checkpoint", "model"]].assign(

@@ -6,6 +6,7 @@ The runs of one network are a line; its sites are followed one by one, and in th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -91,7 +92,7 @@ def trend_points(
     require_columns(signatures, ("run_id", "site", "site_name", "affinity", "relative_depth"))
     require_columns(models, ("run_id", "model", *_LINE), MODELS)
     # Runs whose scores do not count, such as those of random weights, choose no tag and no names.
-    models = models[models["run_id"].isin(signatures["run_id"])]
+    models = models[models["run_id"].isin(signatures["run_id"].unique())]
     against = against or default_column(models)
     runs = models[["run_id", "model"]].assign(
         network=_networks(models),
@@ -132,12 +133,13 @@ def trends(
     """
     points = trend_points(signatures, models, against, by)
     groups = points.groupby(["network", "line", "site"], sort=False, dropna=False).ngroup()
-    starts = np.flatnonzero(np.diff(groups)) + 1
+    edges = [*np.flatnonzero(np.diff(groups, prepend=-1)), len(points)]
     # As arrays: there may be fifty thousand of them, and a frame each takes most of the time.
-    columns = (np.split(points[name].to_numpy(), starts) for name in _OF_TREND)
-    rows = [_trend(*each) for each in zip(*columns, strict=True)] if len(points) else []
+    columns = [points[name].to_numpy() for name in _OF_TREND]
+    rows = [_trend(*(each[start:stop] for each in columns)) for start, stop in pairwise(edges)]
     rows.sort(key=lambda row: (row["network"], not pd.isna(row["site"])))
-    return result_table(rows, COLUMNS, signatures[signatures["run_id"].isin(points["run_id"])])
+    counted = signatures["run_id"].isin(points["run_id"].unique())
+    return result_table(rows, COLUMNS, signatures[counted])
 
 
 def trends_finding(trends: pd.DataFrame) -> str:
