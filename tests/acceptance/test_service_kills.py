@@ -104,7 +104,7 @@ def driver_of(home: Home) -> int | None:
 @pytest.mark.parametrize(
     ("runner", "kills", "most_fruitless"),
     [
-        pytest.param("local", 12, 3, marks=pytest.mark.slow(seconds=300)),
+        pytest.param("local", 20, 3, marks=pytest.mark.slow(seconds=300)),
         pytest.param("ray", 3, 0, marks=[pytest.mark.slow(seconds=120), pytest.mark.ray]),
     ],
 )
