@@ -93,9 +93,9 @@ class NetworkMeasures(Answer):
     @property
     def _scores(self) -> pd.DataFrame:
         """The measures of the runs that it is about, with and without a value."""
-        scores = self.material.measures
-        of_them: pd.DataFrame = scores[scores["run_id"].isin(self.signatures["run_id"].unique())]
-        return of_them
+        from analysis.data.rows_of_runs import of_runs
+
+        return of_runs(self.material.measures, self.signatures)
 
     def details(self) -> Sequence[str]:
         """Return what is left out, and the commonest reasons of missing values."""

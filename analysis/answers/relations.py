@@ -225,6 +225,7 @@ class AccuracyRegressions(Answer):
 
         Random weights that were asked for have no part in it.
         """
+        from analysis.data.rows_of_runs import of_runs
         from analysis.relations.accuracy_regressions import LEAST_ARCHITECTURES, given_sentences
         from analysis.relations.accuracy_spread import accuracy_spread, chance_sentences
 
@@ -234,8 +235,7 @@ class AccuracyRegressions(Answer):
             given.append(TRAINED_ALONE)
         if self.accuracy != "measured":
             return given
-        done = self.material.done
-        known = done[done["run_id"].isin(self.signatures["run_id"].unique())]
+        known = of_runs(self.material.done, self.signatures)
         return [*given, *chance_sentences(accuracy_spread(known), LEAST_ARCHITECTURES)]
 
     def tables(self) -> Iterator[Table]:

@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.array_types import Integers
+from analysis.data.rows_of_runs import of_runs
 from catalog.store.latest_runs import MEASURED
 
 
@@ -38,7 +39,7 @@ def last_run_each(signatures: pd.DataFrame) -> pd.DataFrame:
         Rows of ``analysis.signatures``: ``run_id`` and the columns of ``MEASURED``.
     """
     runs = signatures.drop_duplicates("run_id").drop_duplicates(list(MEASURED), keep="last")
-    return signatures[signatures["run_id"].isin(runs["run_id"])]
+    return of_runs(signatures, runs)
 
 
 def execution_order(signatures: pd.DataFrame) -> Integers:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.data.provenance import narrowed
+from analysis.data.rows_of_runs import of_runs
 from analysis.data.validation import require_kind
 from analysis.figures.figure import Figure, figure
 from analysis.figures.marks.model_colours import FAMILIES, ModelColours
@@ -121,7 +122,7 @@ def matrix_chart(
     cells = matrix_rows(matrix, clustering, number_of_models)
     models = cells.drop_duplicates("run_id")
     models = models.assign(colour=colours.of(models))
-    source = matrix.runs[matrix.runs["run_id"].isin(models["run_id"])]
+    source = of_runs(matrix.runs, models)
     side = 34 if len(models) <= NUMBERED else 13
     extent = side * len(models)
     wide = max(extent + text_width(models["model"]) + 90, 420)

@@ -10,6 +10,7 @@ import pandas as pd
 from analysis.contrasts.training_shift import SETTING, training_finding, training_shift
 from analysis.data.model_names import measured_on, trained
 from analysis.data.provenance import narrowed
+from analysis.data.rows_of_runs import of_runs
 from analysis.figures.figure import Figure, figure, first_of, head, side_by_side
 from analysis.figures.marks.depth_axis import depth_choice, depths, over_depth
 from analysis.figures.marks.hollow_marks import hollow_note
@@ -70,7 +71,7 @@ def training_chart(signatures: pd.DataFrame) -> Figure:
         note="A line a checkpoint, a gap where a site has no score."
         + hollow_note(shown)
         + left_out,
-        source=narrowed(signatures[signatures["run_id"].isin(rows["run_id"])], _BOTH),
+        source=narrowed(of_runs(signatures, rows), _BOTH),
         width=max(520, min(len(panels), COLUMNS) * (WIDTH + 55)),
         params=[depth_choice(shown)],
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.data.rows_of_runs import of_runs
 from analysis.statistics.jackknife import LeftOut, means_without_each
 from analysis.statistics.pearson import pearson_where_known
 
@@ -32,8 +33,7 @@ def correlations_left_out(
         By run id and metric: a value a batch, by its number.
     """
     correlations = {}
-    known = layers[layers["run_id"].isin(signatures["run_id"].unique())]
-    for run_id, rows in known.groupby("run_id", sort=False):
+    for run_id, rows in of_runs(layers, signatures).groupby("run_id", sort=False):
         affinity = _table(rows, "affinity")
         for metric in metrics:
             other = _table(rows, metric)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.choices import PAPER_METRICS, PAPER_NAMES
+from analysis.data.rows_of_runs import of_runs
 from analysis.data.tables import Row
 from analysis.paper.leave_one_batch_out import correlations_left_out, means_left_out
 from analysis.relations.accuracy_regressions import regressions
@@ -71,7 +72,7 @@ class OurNumbers:
         rows = correlations(self._networks, PAPER_METRICS, tested=False).to_dict("records")
         self._correlations = {(row["level"], row["name"], row["metric"]): row for row in rows}
         self._left_out = correlations_left_out(layers, self._networks, PAPER_METRICS)
-        known = models[models["run_id"].isin(self._networks["run_id"].unique())]
+        known = of_runs(models, self._networks)
         # The p-values are not used: one permutation is the least allowed.
         self._fits = regressions(self._networks, known, permutations=1, accuracy="reported")
 
@@ -178,7 +179,7 @@ def _one_run_a_label(sites: pd.DataFrame, name: str) -> pd.DataFrame:
     places = {member: place for place, member in enumerate(SETS[name].members)}
     runs = known.drop_duplicates("run_id")
     ordered = runs.sort_values(name, key=lambda members: members.map(places), kind="stable")
-    return known[known["run_id"].isin(ordered.drop_duplicates("label")["run_id"])]
+    return of_runs(known, ordered.drop_duplicates("label"))
 
 
 def _labels_of(name: str) -> int:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from analysis.array_types import Floats, Strings
 from analysis.data.model_names import measured_on
+from analysis.data.rows_of_runs import of_runs
 from analysis.data.run_tags import column_of_numbers, numbers_of, run_column, tag_names
 from analysis.data.tables import Row, result_table
 from analysis.data.tag_conditions import PREFIX
@@ -92,7 +93,7 @@ def trend_points(
     require_columns(signatures, ("run_id", "site", "site_name", "affinity", "relative_depth"))
     require_columns(models, ("run_id", "model", *_LINE), MODELS)
     # Runs whose scores do not count, such as those of random weights, choose no tag and no names.
-    models = models[models["run_id"].isin(signatures["run_id"].unique())]
+    models = of_runs(models, signatures)
     against = against or default_column(models)
     runs = models[["run_id", "model"]].assign(
         network=_networks(models),
@@ -138,8 +139,7 @@ def trends(
     columns = [points[name].to_numpy() for name in _OF_TREND]
     rows = [_trend(*(each[start:stop] for each in columns)) for start, stop in pairwise(edges)]
     rows.sort(key=lambda row: (row["network"], not pd.isna(row["site"])))
-    counted = signatures["run_id"].isin(points["run_id"].unique())
-    return result_table(rows, COLUMNS, signatures[counted])
+    return result_table(rows, COLUMNS, of_runs(signatures, points))
 
 
 def trends_finding(trends: pd.DataFrame) -> str:
