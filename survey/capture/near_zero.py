@@ -75,14 +75,19 @@ def count_near_zero(tensor: torch.Tensor) -> NearZero:
     """
     flat = _flat(tensor.detach())
     if flat.device.type != "cpu":
-        # Without |x|, which would be as large as the tensor.
-        limit = _limit(flat.dtype)
-        below = _count(flat < -limit)
-        return NearZero(_count(flat <= limit) - below, tensor.numel(), below)
+        return count_by_masks(flat)
     counter = Counter(flat.dtype)
     for start in range(0, len(flat), PIECE):
         counter.add(comparable(flat[start : start + PIECE]))
     return counter.counted(tensor.numel())
+
+
+def count_by_masks(flat: torch.Tensor) -> NearZero:
+    """Count the values of one axis near zero by operations of their device, without waiting."""
+    # Without |x|, which would be as large as the tensor.
+    limit = _limit(flat.dtype)
+    below = _count(flat < -limit)
+    return NearZero(_count(flat <= limit) - below, flat.numel(), below)
 
 
 def _count(mask: torch.Tensor) -> torch.Tensor:
