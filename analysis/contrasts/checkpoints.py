@@ -13,8 +13,9 @@ import pandas as pd
 
 from analysis.array_types import Floats
 from analysis.choices import PAPER_METRICS
-from analysis.data.model_names import measured_on, trained
+from analysis.data.model_names import measured_on
 from analysis.data.paired_sites import last_run_each
+from analysis.data.random_weights import trained
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.pearson import pearson_where_known

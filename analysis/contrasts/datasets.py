@@ -11,8 +11,10 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from analysis.data.model_names import checkpoint_names, measured_on, short_names, trained
+from analysis.data.model_names import checkpoint_names, measured_on
 from analysis.data.paired_sites import last_run_each, paired
+from analysis.data.random_weights import trained
+from analysis.data.short_names import short_names
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.text import number

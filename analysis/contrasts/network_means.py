@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.array_types import Floats
 from analysis.data.checkpoint_means import checkpoint_means
-from analysis.data.model_names import trained
+from analysis.data.random_weights import trained
 from analysis.data.tables import Row
 from analysis.statistics.p_values import corrected
 from analysis.statistics.permutations import signs_p

@@ -14,8 +14,9 @@ import pandas as pd
 
 from analysis.contrasts.network_means import ALL, corrected_p, network_means, over_networks
 from analysis.data.checkpoint_means import checkpoint_means
-from analysis.data.model_names import measured_on, trained
+from analysis.data.model_names import measured_on
 from analysis.data.paired_sites import last_run_each, paired
+from analysis.data.random_weights import trained
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.effect_size import cliffs_delta

@@ -15,8 +15,9 @@ from scipy.stats import spearmanr
 from analysis.array_types import Floats
 from analysis.contrasts.network_means import ALL, corrected_p, network_means
 from analysis.data.checkpoint_means import checkpoint_means
-from analysis.data.model_names import is_untrained, measured_on
+from analysis.data.model_names import measured_on
 from analysis.data.paired_sites import paired
+from analysis.data.random_weights import is_untrained
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import require_columns
 from analysis.statistics.p_values import SIGNIFICANT

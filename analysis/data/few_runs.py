@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.data.described_frames import describe
-from analysis.data.model_names import NAMES, is_untrained, labels, names_of
+from analysis.data.model_names import NAMES, labels, names_of
+from analysis.data.random_weights import is_untrained
 from analysis.data.selected_runs import frame_of_sites
 from catalog.copied_home import copy_of
 from catalog.home import Home

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.data.counts import counts_of, flagged, is_whole, run_ids, runs_hash
-from analysis.data.model_names import short_names
+from analysis.data.short_names import short_names
 from analysis.text import as_given, listed
 from survey import __version__
 from survey.results import flag_sentences

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 
 from analysis.choices import Role
 from analysis.data.described_frames import OF_RUNS, describe
-from analysis.data.model_names import NAMES, names_of, trained
+from analysis.data.model_names import NAMES, names_of
 from analysis.data.provenance import CONDITIONS
+from analysis.data.random_weights import trained
 from analysis.data.run_tags import with_labels
 from analysis.data.selection import Selection
 from analysis.data.validation import require_choice

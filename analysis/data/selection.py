@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analysis.data.model_names import Run, names_untrained, short_names, trained
+from analysis.data.model_names import Run
+from analysis.data.random_weights import names_untrained, trained
 from analysis.data.selection_fields import FIELDS, known_sets
+from analysis.data.short_names import short_names
 from analysis.data.tag_conditions import parsed_condition
 from analysis.option_fields import option
 from catalog.store.latest_runs import chosen_runs, newest_each, of_one_ridge, without_runs

@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from analysis.data.model_names import Run, checkpoint_names, dataset_names, labels, path_ends
+from analysis.data.model_names import Run, checkpoint_names, dataset_names, labels
+from analysis.data.short_names import path_ends
 from analysis.data.tag_conditions import all_hold, parsed_condition
 from catalog.store.latest_runs import MEASURED
 from catalog.tags import Tags

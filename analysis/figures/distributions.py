@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from analysis.data.model_names import trained
+from analysis.data.random_weights import trained
 from analysis.data.validation import require_columns
 from analysis.figures.figure import Figure, figure, first_of
 from analysis.figures.marks.hollow_marks import few_images, hollow_note

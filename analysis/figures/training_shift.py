@@ -8,8 +8,9 @@ import altair as alt
 import pandas as pd
 
 from analysis.contrasts.training_shift import SETTING, training_finding, training_shift
-from analysis.data.model_names import measured_on, trained
+from analysis.data.model_names import measured_on
 from analysis.data.provenance import narrowed
+from analysis.data.random_weights import trained
 from analysis.data.rows_of_runs import of_runs
 from analysis.figures.figure import Figure, figure, first_of, head, side_by_side
 from analysis.figures.marks.depth_axis import depth_choice, depths, over_depth

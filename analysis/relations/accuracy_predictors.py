@@ -14,7 +14,8 @@ import pandas as pd
 from analysis.choices import Accuracy
 from analysis.data.checkpoint_means import checkpoint_means
 from analysis.data.families import families_of
-from analysis.data.model_names import measured_on, trained
+from analysis.data.model_names import measured_on
+from analysis.data.random_weights import trained
 from analysis.data.run_tags import column_of_numbers
 from analysis.data.validation import MODELS, require_choice, require_columns
 

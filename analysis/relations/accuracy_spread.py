@@ -7,8 +7,9 @@ import pandas as pd
 from scipy.stats import chi2
 
 from analysis.array_types import Floats
-from analysis.data.model_names import measured_on, trained
+from analysis.data.model_names import measured_on
 from analysis.data.paired_sites import last_run_each
+from analysis.data.random_weights import trained
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import MODELS, require_columns
 from analysis.statistics.p_values import SIGNIFICANT

@@ -19,9 +19,10 @@ from analysis.array_types import Floats, Integers
 from analysis.choices import PAPER_METRICS
 from analysis.data.checkpoint_means import checkpoint_means
 from analysis.data.families import families_of
-from analysis.data.model_names import measured_on, trained
+from analysis.data.model_names import measured_on
 from analysis.data.paired_sites import execution_order
 from analysis.data.provenance import carried
+from analysis.data.random_weights import trained
 from analysis.data.tables import Row
 from analysis.data.validation import require_columns
 from analysis.statistics.correlation_interval import correlation_interval

@@ -16,8 +16,9 @@ import pandas as pd
 from analysis.choices import Accuracy
 from analysis.data.checkpoint_means import checkpoint_means
 from analysis.data.families import families_of
-from analysis.data.model_names import measured_on, trained
+from analysis.data.model_names import measured_on
 from analysis.data.network_measures import in_declared_order
+from analysis.data.random_weights import trained
 from analysis.data.tables import Row, result_table
 from analysis.data.validation import MODELS, require_choice, require_columns
 from analysis.relations.accuracy_predictors import known_accuracies, statistics

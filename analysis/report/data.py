@@ -11,8 +11,9 @@ import pandas as pd
 
 from analysis.answers.columns import Table
 from analysis.answers.material import Material
-from analysis.data.model_names import NAMES, trained
+from analysis.data.model_names import NAMES
 from analysis.data.provenance import Provenance, provenance_of
+from analysis.data.random_weights import trained
 from analysis.data.selected_runs import SelectedRuns
 from analysis.report.elements import PageTable, page_table
 from analysis.text import missing

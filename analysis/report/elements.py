@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from analysis.answers.columns import Table, TableColumn, columns_of
-from analysis.data.model_names import without_paths
+from analysis.data.short_names import without_paths
 from analysis.text import NOTHING, aligned, cell, missing, spaced
 
 #: Letters of a word up to which it is kept whole in a cell.

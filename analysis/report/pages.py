@@ -9,8 +9,8 @@ from typing import Any
 
 from analysis.answers.base import CURVE
 from analysis.answers.columns import Table, TableColumn
-from analysis.data.model_names import trained
 from analysis.data.provenance import banner
+from analysis.data.random_weights import trained
 from analysis.report.data import ReportMaterial, libraries, statement
 from analysis.report.elements import Exhibit, Link, Page, PageTable, Section, facts, page_table
 from analysis.text import cell, fixed, missing, percent, whole

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.array_types import Floats, Integers
-from analysis.data.model_names import trained
+from analysis.data.random_weights import trained
 from analysis.data.validation import require_kind
 from analysis.similarity.distances import DistanceMatrix
 from survey.errors import SettingsError

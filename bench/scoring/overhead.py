@@ -8,7 +8,8 @@ one that keeps its memory as a worker does, and the bare network in such a one t
 of the processor, over threads and children; reading and normalising the pictures is left out. With
 ``--memory`` the greatest resident memory is printed instead, of a process that passes one
 micro-batch and of one that surveys all images; the ratio is that of the latter to the former with
-the pairs in float32 added.
+the pairs in float32 added. ``--threads`` scores four batches as on an accelerator, while the next
+ones pass, so that pairs of three are in memory at a time.
 """
 
 from __future__ import annotations
@@ -19,20 +20,25 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_args
+from unittest import mock
 
 import torch
 from torch import nn
 
+import survey.measuring
 from catalog.datasets import open_dataset
 from catalog.models import find
 from catalog.models.base import Architecture
 from jobs.runners.freed_memory import kept_memory, return_freed_memory
 from jobs.runners.images import normalise
 from survey import MeasureSettings, measure_batches
+from survey.score_queue import AHEAD, Overlap
+from survey.settings import Pooling
 
 Result = TypeVar("Result")
 
@@ -50,6 +56,34 @@ TARGETS = {
 MOST_MEMORY = 1.3
 
 MICRO_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is measured in one row."""
+
+    network: str
+    folder: str
+    #: Images in a score.
+    images: int
+    pooling: Pooling = "mean"
+    #: Threads that score while the next batch passes; 0 where nothing overlaps.
+    threads: int = 0
+
+    @property
+    def settings(self) -> MeasureSettings:
+        """The settings of the survey."""
+        return MeasureSettings(self.images, micro_batch=MICRO_BATCH, pooling=self.pooling)
+
+    @property
+    def at_once(self) -> int:
+        """Batches whose pairs are in memory at the same time."""
+        return AHEAD + 1 if self.threads else 1
+
+    @property
+    def overlap(self) -> Overlap:
+        """How scores and passes overlap."""
+        return Overlap(self.threads, AHEAD) if self.threads else Overlap()
 
 
 def built(name: str) -> tuple[nn.Module, Architecture]:
@@ -91,26 +125,25 @@ def prepared(inputs: torch.Tensor) -> torch.Tensor:
     return inputs
 
 
-def passing(name: str, folder: str, images: int, kept: bool) -> float:
+def passing(case: Case, kept: bool) -> float:
     """Return the processor seconds of the bare network's passes."""
-    model, architecture = built(name)
+    model, architecture = built(case.network)
     reading = list[float]()
     began = spent()
     with kept_memory() if kept else nullcontext(), torch.inference_mode():
-        for inputs in read(photographs(folder, architecture, images), reading):
+        for inputs in read(photographs(case.folder, architecture, case.images), reading):
             model(prepared(inputs) if kept else inputs)
     return spent() - began - sum(reading)
 
 
-def surveying(name: str, folder: str, images: int) -> tuple[float, int]:
+def surveying(case: Case) -> tuple[float, int]:
     """Return the processor seconds of a survey, and its sites."""
-    model, architecture = built(name)
+    model, architecture = built(case.network)
     reading = list[float]()
-    settings = MeasureSettings(images_per_score=images, micro_batch=MICRO_BATCH)
     began = spent()
-    inputs = read(photographs(folder, architecture, images), reading)
+    inputs = read(photographs(case.folder, architecture, case.images), reading)
     with kept_memory():
-        (batch,) = measure_batches(model, inputs, settings, prepare=prepared)
+        (batch,) = measure_batches(model, inputs, case.settings, prepare=prepared)
     return spent() - began - sum(reading), len(batch.scores)
 
 
@@ -120,41 +153,48 @@ def alone(function: Callable[..., Result], *arguments: object) -> Result:
         return process.apply(function, arguments)
 
 
-def ratio(*case: object) -> str:
+def ratio(case: Case) -> str:
     """Return a network's line of the table of processor time."""
-    name, *_ = case
-    bare = alone(passing, *case, False)
-    survey, sites = alone(surveying, *case)
-    kept = alone(passing, *case, True)
+    bare = alone(passing, case, False)
+    survey, sites = alone(surveying, case)
+    kept = alone(passing, case, True)
     return (
-        f"| {name} | {sites} | {bare:.1f} | {survey:.1f} | {survey / bare:.3f} |"
-        f" {TARGETS.get(str(name), '')} | {kept:.1f} | {survey / kept:.3f} |"
+        f"| {case.network} | {sites} | {bare:.1f} | {survey:.1f} | {survey / bare:.3f} |"
+        f" {TARGETS.get(case.network, '')} | {kept:.1f} | {survey / kept:.3f} |"
     )
 
 
-def peak(name: str, folder: str, images: int, scored: bool) -> tuple[int, int]:
-    """Return this process's greatest memory, and the bytes of the pairs in float32."""
-    model, architecture = built(name)
-    inputs = photographs(folder, architecture, images if scored else MICRO_BATCH)
-    pairs = 0
-    if scored:
-        settings = MeasureSettings(images_per_score=images, micro_batch=MICRO_BATCH)
-        with kept_memory():
-            (batch,) = measure_batches(model, inputs, settings, prepare=prepared)
-        pairs = sum(2 * 4 * images * (row.channels or 0) for row in batch.scores)
-    else:
-        with torch.inference_mode():
-            model(next(inputs))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, pairs
+def peak() -> int:
+    """Return the greatest memory of this process, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def memory(*case: object) -> str:
+def peak_passing(case: Case) -> int:
+    """Return the greatest memory of a process that passes one micro-batch of the bare network."""
+    model, architecture = built(case.network)
+    with torch.inference_mode():
+        model(next(photographs(case.folder, architecture, MICRO_BATCH)))
+    return peak()
+
+
+def peak_surveying(case: Case) -> tuple[int, int]:
+    """Return the greatest memory of a survey, and the bytes of its pairs in float32."""
+    model, architecture = built(case.network)
+    inputs = photographs(case.folder, architecture, case.images * (4 if case.threads else 1))
+    overlap = mock.patch.object(survey.measuring, "overlap_of", return_value=case.overlap)
+    with overlap, kept_memory():
+        for batch in measure_batches(model, inputs, case.settings, prepare=prepared):
+            widths = sum(row.channels or 0 for row in batch.scores)
+    return peak(), 2 * 4 * case.images * widths * case.at_once
+
+
+def memory(case: Case) -> str:
     """Return a network's line of the table of memory."""
-    bare, _ = alone(peak, *case, False)
-    whole, pairs = alone(peak, *case, True)
+    bare = alone(peak_passing, case)
+    whole, pairs = alone(peak_surveying, case)
     share = whole / (bare + pairs)
     sizes = " | ".join(str(size >> 20) for size in (bare, pairs, whole))
-    return f"| {case[0]} | {sizes} | {share:.2f} | {MOST_MEMORY} |"
+    return f"| {case.network} | {sizes} | {share:.2f} | {MOST_MEMORY} |"
 
 
 #: Each kind of row, with the heads of its columns.
@@ -174,12 +214,17 @@ def main() -> None:
     parser.add_argument("networks", nargs="+", help="names of torchvision, or all")
     parser.add_argument("--images", type=int, default=512, help="images in a score")
     parser.add_argument("--memory", action="store_true", help="memory instead of time")
-    arguments = parser.parse_args()
-    names = list(TARGETS) if arguments.networks == ["all"] else arguments.networks
-    row, heads = KINDS["memory" if arguments.memory else "time"]
+    parser.add_argument("--pooling", choices=get_args(Pooling), default="mean", help="over space")
+    parser.add_argument("--threads", type=int, default=0, help="that score while batches pass")
+    given = parser.parse_args()
+    if given.threads and not given.memory:
+        parser.error("--threads is for --memory")
+    names = list(TARGETS) if given.networks == ["all"] else given.networks
+    row, heads = KINDS["memory" if given.memory else "time"]
     print(f"| {heads} |\n|" + "---|" * (heads.count("|") + 1))
     for name in names:
-        print(row(name, arguments.photographs, arguments.images), flush=True)
+        case = Case(name, given.photographs, given.images, given.pooling, given.threads)
+        print(row(case), flush=True)
 
 
 if __name__ == "__main__":

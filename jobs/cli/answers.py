@@ -167,8 +167,8 @@ def deliver(answer: Answer, table: TableFileOptions, figure: FigureOptions) -> b
     """
     import pyarrow as pa
 
-    from analysis.data.model_names import without_paths
     from analysis.data.run_tags import with_tag_columns
+    from analysis.data.short_names import without_paths
     from jobs.operations.answering import given_answer
 
     given = given_answer(answer)

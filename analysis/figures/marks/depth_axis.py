@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.data.model_names import short_names
+from analysis.data.short_names import short_names
 from analysis.data.validation import require_columns
 from analysis.figures.marks.hollow_marks import few_images, hollowed
 from analysis.figures.theme import FAINT, LABEL_SIZE, NOTE_SIZE, UNIT, Options, with_mark

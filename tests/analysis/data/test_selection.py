@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.data.counts import runs_hash
-from analysis.data.model_names import labels, short_names
+from analysis.data.model_names import labels
 from analysis.data.provenance import Provenance, carried, provenance_of
 from analysis.data.selection import Selection
 from analysis.data.selection_fields import member_of
+from analysis.data.short_names import short_names
 from catalog.arrow_arrays import table_of
 from catalog.store.arrow_rows import RUN_SCHEMA
 from survey import __version__
