@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from survey.capture.arguments import tensors_in, tensors_read
+from survey.capture.arguments import argument, tensors_in, tensors_read
 from survey.capture.axis_origins import REDUCTIONS
 from survey.capture.elementwise import ELEMENTWISE, Family
 from survey.capture.layout import CONSTANT, MARK, layout_of
@@ -140,7 +140,7 @@ def follow_terms(
         or (family is not None and all(term_of(tensor).statistic for tensor in inputs))
     )
     alike = family is not None and all(tensor.shape == out.shape for tensor in inputs)
-    links = _joined(inputs, _bend(function, args, inputs)) if alike and family else {}
+    links = _joined(inputs, _bend(function, args, kwargs, inputs)) if alike else {}
     _overwritten(out, [args, kwargs])
     if links or statistic:
         _marked(out, links, statistic=statistic)
@@ -155,7 +155,7 @@ def written(
     name, family = ELEMENTWISE.get(function, ("", Family.SUM))
     if family is Family.SUM or not (tensors := tensors_read(function, args, kwargs)):
         return None
-    if family is Family.EXTREME and (len(tensors) < 2 or name not in _PAIRED):
+    if family is Family.EXTREME and len(tensors) < 2:
         # The largest along an axis, not of two arguments.
         return None
     inputs = [tensor for tensor in tensors if depends(tensor)]
@@ -168,7 +168,7 @@ def written(
         return NonLinear(name, lead, reason=f"{name} by itself is no activation")
     if (guard := _guard(family, args, kwargs, inputs)) is not None:
         return NonLinear(name, lead, reason=guard)
-    return _activation(name, lead, inputs, _bend(function, args, inputs))
+    return _activation(name, lead, inputs, _bend(function, args, kwargs, inputs))
 
 
 def scales(function: Callable[..., Any], args: Sequence[Any], tensor: torch.Tensor) -> bool:
@@ -222,17 +222,22 @@ def _joined(inputs: Sequence[torch.Tensor], bend: int) -> dict[_HeldValue, _Link
     return made
 
 
-def _bend(function: Callable[..., Any], args: Sequence[Any], inputs: list[torch.Tensor]) -> int:
+def _bend(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    inputs: list[torch.Tensor],
+) -> int:
     """Return how a call bends a function of one value."""
     name, family = ELEMENTWISE[function]
     if name in _EXPONENTIALS:
         return _EXPONENTIAL
     if family is Family.POWER:
-        exponent = args[1] if len(args) > 1 else 2
+        exponent = argument(args, kwargs, 1, "exponent", 2)
         return _POLYNOMIAL if isinstance(exponent, int) and exponent >= 0 else _BENT
     if family is Family.PRODUCT:
         return _POLYNOMIAL if len(inputs) > 1 else _AFFINE
-    return _BENT if _is_bent(function, family, args, {}, inputs) else _AFFINE
+    return _BENT if _is_bent(function, family, args, kwargs, inputs) else _AFFINE
 
 
 def _is_bent(
@@ -246,9 +251,7 @@ def _is_bent(
     if family is Family.PRODUCT:
         return len(inputs) > 1
     if family is Family.QUOTIENT:
-        divisor = (
-            args[0] if function in SWAPPED else args[1] if len(args) > 1 else kwargs.get("other")
-        )
+        divisor = args[0] if function in SWAPPED else argument(args, kwargs, 1, "other")
         return isinstance(divisor, torch.Tensor) and depends(divisor)
     if family is Family.CHOICE:
         conditions = [*tensors_in(args), *tensors_in(kwargs)]
@@ -292,6 +295,3 @@ def _marked(tensor: torch.Tensor, links: dict[_HeldValue, _Link], *, statistic: 
 SWAPPED = (torch.Tensor.__rtruediv__, torch.Tensor.__rdiv__)
 
 _EXPONENTIALS = ("exp", "exp2", "expm1")
-
-#: Extremes of two arguments; those of one are along an axis.
-_PAIRED = ("maximum", "minimum", "fmax", "fmin")

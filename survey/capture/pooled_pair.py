@@ -13,6 +13,7 @@ from survey.capture.pair_memory import PairMemory
 from survey.capture.pooling import pool, pool_and_count, spread
 from survey.capture.rounding import Noise
 from survey.errors import CaptureError
+from survey.out_of_memory import is_of_machine
 from survey.results import Site
 from survey.settings import Pooling
 
@@ -94,6 +95,8 @@ class PairPooling:
                 pooled = pool(*axes.unfolded(activated, self.images), self.images, "mean")
                 return self.memory.copied(pooled), None
             except (RuntimeError, CaptureError) as error:
+                if is_of_machine(error):
+                    raise
                 # One with a parameter for every position, such as a PReLU over tokens.
                 return None, f"the activation does not run on an average over space: {error}"
 

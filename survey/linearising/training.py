@@ -35,6 +35,7 @@ from survey.linearising.labelled_images import LabelledImages
 from survey.linearising.network import LinearisedNetwork
 from survey.linearising.results import Linearised, LinearisedSite, Pass, TrainingState
 from survey.linearising.settings import LinearisationSettings
+from survey.out_of_memory import is_of_machine
 from survey.text import first_line
 
 #: Images in one pass without gradients.
@@ -177,9 +178,9 @@ class Training:
                 rate = settings.learning_rate_at(reached, phase.passes * steps)
                 try:
                     losses.append(self._step(chosen.to(self._images.images.device), rate, omega))
-                except torch.OutOfMemoryError:
-                    raise
                 except (RuntimeError, TypeError, ValueError, IndexError) as error:
+                    if is_of_machine(error):
+                        raise
                     what = f"the network cannot be trained: {first_line(error)}"
                     raise InputError(what) from error
                 tick((number * steps + step + 1) / (settings.passes * steps))
@@ -336,9 +337,9 @@ def _require_outputs(
         with evaluating(network):
             # Copied, since a network may change its input in place.
             output = network(images.clone())
-    except torch.OutOfMemoryError:
-        raise
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        if is_of_machine(error):
+            raise
         raise InputError(
             f"the network does not take images of shape {tuple(images.shape[1:])}:"
             f" {first_line(error)}"

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from survey.errors import InputError, SettingsError
+from survey.out_of_memory import is_of_machine
 from survey.regions.bends import Bend, Signs
 from survey.regions.watched_network import Visit, WatchedNetwork
 
@@ -78,9 +79,9 @@ class Line:
             network.run(self._points(self.times([0.0, 1.0])), visit if watched else None)
             if watched:
                 network.require_apart(self._points(self.times([0.0, 0.5, 1.0])))
-        except torch.OutOfMemoryError:
-            raise
         except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            if is_of_machine(error):
+                raise
             shape = tuple(start.shape)
             raise InputError(
                 f"the network does not take inputs of shape {shape}: {error}"

@@ -21,8 +21,9 @@ from survey.capture.elementwise import ELEMENTWISE
 from survey.capture.layout import BLANKS, MARK
 from survey.capture.unsupported import refuse_hidden, uncompiled
 from survey.copying import copied
-from survey.device import random_numbers_kept
+from survey.device import device_of, dtype_of, random_numbers_kept
 from survey.errors import InputError, NotPiecewiseLinear
+from survey.out_of_memory import is_of_machine
 from survey.regions.affine_calls import CASTS, READS, bent
 from survey.regions.bends import Bend
 from survey.regions.breakpoints import STEPS, bends_of
@@ -60,12 +61,12 @@ class WatchedNetwork:
         try:
             self._model = copied(model, _doubled if exact else torch.clone).eval()
         except Exception as error:
+            if is_of_machine(error):
+                raise
             raise InputError(f"the network cannot be copied: {error}") from error
         #: What the copy computes in.
-        self.dtype = torch.float64 if exact else _type_of(model)
-        self.device = next(
-            (held.device for held in (*model.parameters(), *model.buffers())), torch.device("cpu")
-        )
+        self.dtype = torch.float64 if exact else dtype_of(model)
+        self.device = device_of(model)
         self._exact = exact
         self._checked = False
         #: The modules that are running, outermost first, each with whether it is an activation.
@@ -293,8 +294,3 @@ def _name(function: Any) -> str:
 
 def _doubled(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor.clone()
-
-
-def _type_of(model: nn.Module) -> torch.dtype:
-    floating = (each.dtype for each in model.parameters() if each.is_floating_point())
-    return next(floating, torch.get_default_dtype())

@@ -148,6 +148,16 @@ def test_a_failure_of_the_machine_is_raised_and_no_reason(error: Exception) -> N
         next(steps)
 
 
+@pytest.mark.parametrize("measure", ["hamming_density", "region_density"])
+def test_a_failure_of_the_machine_in_a_pass_is_raised_and_no_reason(measure: str) -> None:
+    class Failing(Net):
+        def forward(self, _: torch.Tensor) -> torch.Tensor:
+            raise torch.AcceleratorError("CUDA error: unspecified launch failure")
+
+    with pytest.raises(torch.AcceleratorError):
+        measure_network(Failing(), SHAPE, [measure], [torch.rand(16, *SHAPE)])
+
+
 @pytest.mark.parametrize(
     ("enough", "value", "tried"), [(8, 7.0, [32, 16, 8]), (0, None, [32, 16, 8, 4, 2, 1])]
 )

@@ -40,7 +40,8 @@ def results_of(call: PathCall) -> list[Paths]:
     rule = RULES.get(call.function)
     if rule is None and call.function in ELEMENTWISE:
         rule = elementwise
-    if rule is None:
+    # A number that torch makes of plain ones has no input, and nobody reads its paths.
+    if rule is None or not call.inputs:
         for _, trace in call.inputs:
             if trace.known is None:
                 raise Unfollowed(trace.reason)

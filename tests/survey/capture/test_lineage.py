@@ -113,6 +113,8 @@ ROLES: dict[str, tuple[Function, str]] = {
         lambda x: 0.5 * x * (1 + tanh(0.8 * (x + 0.0447 * torch.pow(x, 3)))),
         "m1",
     ),
+    "a root by hand": (lambda x: x * torch.pow(1 + x * x, -0.5), "m1"),
+    "a root by hand, by name": (lambda x: x * torch.pow(1 + x * x, exponent=-0.5), "m1"),
     "a pointwise function of its own": (lambda x: x * sigmoid(gelu(x)), "m1"),
     "written over": (lambda x: tanh(relu(relu(x)).copy_(x)), "m1 m2 m1"),
     "written over by a sum": (lambda x: tanh(torch.add(x, 1, out=relu(relu(x)))), "m1 m2 m1"),

@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 from survey import CaptureError, MeasureSettings, SettingsError, measure
+from survey.capture import pooled_pair
 from survey.capture.axes import Layout
 from survey.capture.forward import Capture
 from survey.capture.pooled_pair import PooledPair
@@ -313,6 +314,18 @@ def test_an_activation_with_a_parameter_a_token_has_no_value_on_their_average() 
     prelu, tanh = measure(Tokens(), [random(8, 4, 6)], settings)
     assert (prelu.status, tanh.status) == ("failed", "ok")
     assert "does not run on an average over space" in str(prelu.reason)
+
+
+def test_a_failure_of_the_machine_on_an_average_over_space_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> torch.Tensor:
+        raise torch.AcceleratorError("CUDA error: unspecified launch failure")
+
+    monkeypatch.setattr(pooled_pair, "pool", fail)
+    settings = MeasureSettings(images_per_score=4, micro_batch=4, pooling="pre")
+    with pytest.raises(torch.AcceleratorError):
+        list(measure(nn.Sequential(nn.Tanh()), [random(4, 3, 8, 8)], settings))
 
 
 def test_an_activation_made_of_others_stays_one_site() -> None:

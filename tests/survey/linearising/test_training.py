@@ -283,6 +283,23 @@ def test_what_cannot_be_trained_is_refused() -> None:
         assert bits(result) == bits(trained())
 
 
+@pytest.mark.parametrize("passes", [1, 4])
+def test_a_failure_of_the_machine_is_raised_as_it_is(passes: int) -> None:
+    class Failing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.left = net(), passes
+
+        def forward(self, x: torch.Tensor) -> object:
+            self.left -= not x.is_meta
+            if not self.left:
+                raise torch.AcceleratorError("CUDA error: unspecified launch failure")
+            return self.body(x)
+
+    with pytest.raises(torch.AcceleratorError):
+        linearise(Failing(), data(), data(), SETTINGS)
+
+
 @pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning")
 @pytest.mark.parametrize(
     ("reentrant", "refusal"), [(True, "runs without gradients"), (False, "cannot be trained")]

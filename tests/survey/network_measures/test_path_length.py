@@ -263,6 +263,8 @@ def test_what_only_shifts_a_sum_is_no_term_of_it(forward: Compute, walk: float) 
         lambda net, y: -(y - 1.0) + 3,
         lambda net, y: y[:, [3, 2, 1, 0]],
         lambda net, y: torch.cat([y], 1) if net.training else y.clone(),
+        lambda net, y: y / torch.sqrt(torch.tensor(64.0)),
+        lambda net, y: y * torch.tensor(0.5).to(y.device),
     ],
 )
 def test_a_sum_that_is_scaled_or_moved_before_the_next_one_is_one_with_it(between: Compute) -> None:
