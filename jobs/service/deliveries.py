@@ -7,12 +7,11 @@ import random
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
-from catalog.home import Home
 from catalog.registry.events import Events
-from catalog.registry.registry import Registry
 from catalog.registry.rows import Delivery, EventRow
+from jobs.schedules.claimed_run import utc_now
 from jobs.service.receivers import NotAccepted, Receiver
 from survey.errors import StoreError
 
@@ -27,13 +26,12 @@ _LOG = logging.getLogger(__name__)
 
 
 @contextmanager
-def delivering(home: Home, receivers: Sequence[Receiver]) -> Iterator[None]:
+def delivering(events: Events, receivers: Sequence[Receiver]) -> Iterator[None]:
     """Send events to receivers meanwhile."""
-    with Registry(home) as registry:
-        registry.events.add_receivers([each.key for each in receivers])
+    events.add_receivers([each.key for each in receivers])
     over = threading.Event()
     threads = [
-        threading.Thread(target=_send_until, args=(home, each, over), name=each.name, daemon=True)
+        threading.Thread(target=_send_until, args=(events, each, over), name=each.name, daemon=True)
         for each in receivers
     ]
     for thread in threads:
@@ -46,18 +44,16 @@ def delivering(home: Home, receivers: Sequence[Receiver]) -> Iterator[None]:
             thread.join(_STOP_SECONDS)
 
 
-def _send_until(home: Home, receiver: Receiver, over: threading.Event) -> None:
+def _send_until(events: Events, receiver: Receiver, over: threading.Event) -> None:
     longest = timedelta(seconds=LONGEST_SECONDS)
-    with Registry(home) as registry:
-        events = registry.events
-        while not over.wait(LOOK_SECONDS):
-            try:
-                for event, delivery in events.due(receiver.key, receiver.kinds, _now(), longest):
-                    if not over.is_set():
-                        _send(events, receiver, event, delivery)
-            except StoreError as error:
-                # Tried again at the next look: at least once.
-                _LOG.warning("%s: %s", receiver.name, error.message)
+    while not over.wait(LOOK_SECONDS):
+        try:
+            for event, delivery in events.due(receiver.key, receiver.kinds, utc_now(), longest):
+                if not over.is_set():
+                    _send(events, receiver, event, delivery)
+        except StoreError as error:
+            # Tried again at the next look: at least once.
+            _LOG.warning("%s: %s", receiver.name, error.message)
 
 
 def _send(events: Events, receiver: Receiver, event: EventRow, delivery: Delivery) -> None:
@@ -67,12 +63,8 @@ def _send(events: Events, receiver: Receiver, event: EventRow, delivery: Deliver
         tries = delivery.attempts + 1
         again = tries < MOST_TRIES
         wait = min(LONGEST_SECONDS, 2.0**tries) * random.uniform(0.5, 1.0)
-        events.refused(delivery, str(error), _now() + timedelta(seconds=wait) if again else None)
+        events.refused(delivery, str(error), utc_now() + timedelta(seconds=wait) if again else None)
         outlook = f"again in {wait:.0f} s" if again else "given up"
         _LOG.warning("%s did not accept event %s: %s; %s", receiver.name, event.id, error, outlook)
     else:
-        events.accepted(delivery, _now())
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+        events.accepted(delivery, utc_now())

@@ -85,7 +85,7 @@ def drive(settings: DriverSettings) -> None:
     with (
         only_driver(settings.home, settings.say),
         Registry(settings.home) as registry,
-        delivering(settings.home, settings.receivers),
+        delivering(registry.events, settings.receivers),
         progress_reporter() as reporter,
     ):
         driver = _Driver(settings, registry, reporter)

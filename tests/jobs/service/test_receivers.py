@@ -84,11 +84,11 @@ def hurried(monkeypatch):
 def test_an_event_is_sent_until_it_is_accepted_with_one_id_and_signed(home, caplog):
     with answering(500, 302, 204) as (url, got):
         hook = Webhook(url, SECRET)
-        with delivering(home, [hook]):
+        with Registry(home) as registry, delivering(registry.events, [hook]):
             happened(home, 1)
             happened(home, 1)
             until(lambda: len(got) == 3)
-        with delivering(home, [hook]):
+        with Registry(home) as registry, delivering(registry.events, [hook]):
             happened(home, 2)
             until(lambda: len(got) == 4)
     ids = [headers["webhook-id"] for headers, _ in got]
@@ -108,7 +108,7 @@ def test_an_event_is_sent_until_it_is_accepted_with_one_id_and_signed(home, capl
 def test_a_user_of_an_address_is_sent_as_basic_authorization(home, caplog):
     with answering(500, 204) as (url, got):
         for number, place in enumerate((url, url.replace("://", "://me:a%20b@"))):
-            with delivering(home, [Webhook(place, SECRET)]):
+            with Registry(home) as registry, delivering(registry.events, [Webhook(place, SECRET)]):
                 happened(home, number)
                 until(lambda least=number: len(got) == 2 + least)
     sent = [headers.get("Authorization") for headers, _ in got]
@@ -134,10 +134,10 @@ def test_a_receiver_gets_what_happens_after_it_was_first_named_also_while_it_was
     happened(home, 1)
     with answering(200) as (url, got):
         hook = Webhook(url, SECRET)
-        with delivering(home, [hook]):
+        with Registry(home) as registry, delivering(registry.events, [hook]):
             pass
         happened(home, 2)
-        with delivering(home, [hook]):
+        with Registry(home) as registry, delivering(registry.events, [hook]):
             until(lambda: got)
         with Registry(home) as registry:
             assert registry.events.due(hook.key, hook.kinds, NOW + timedelta(days=9999), HOUR) == []
@@ -174,7 +174,7 @@ def test_a_command_gets_drift_alone_and_no_shell_reads_it(home, tmp_path):
     written = tmp_path / "got"
     code = "import sys; open(sys.argv[1], 'w').write(sys.stdin.read()); print(sys.argv[2])"
     command = DriftCommand.of(f'{sys.executable} -c "{code}" {written} "$(id)"')
-    with delivering(home, [command]):
+    with Registry(home) as registry, delivering(registry.events, [command]):
         happened(home, 1)
         happened(home, 2, "drift")
         until(lambda: written.exists() and written.read_text())
