@@ -141,7 +141,7 @@ def keep_in_cache(path: Path, write: Callable[[Path], object]) -> None:
 
 
 @contextmanager
-def whole_file(path: Path, ending: str = ".partial") -> Iterator[Path]:
+def whole_file(path: Path, ending: str = ".partial", *, lasting: bool = False) -> Iterator[Path]:
     """Yield a path to write a file to; the file takes its name at the end, or goes after an error.
 
     Parameters
@@ -150,11 +150,18 @@ def whole_file(path: Path, ending: str = ".partial") -> Iterator[Path]:
         The file's name.
     ending : str
         What the name ends in until then: with the process, where several may write it at once.
+    lasting : bool
+        Whether it outlasts a loss of power as soon as it has its name.
     """
     partial = path.with_name(f"{path.name}{ending}")
     try:
         yield partial
+        if lasting:
+            with partial.open("rb") as file:
+                os.fsync(file.fileno())
         partial.replace(path)
+        if lasting:
+            sync_folder(path.parent)
     finally:
         partial.unlink(missing_ok=True)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from catalog.bounds import read_json
-from catalog.files import sync_folder, whole_file
+from catalog.files import whole_file
 from catalog.home import Home
 from survey.errors import StoreError
 
@@ -62,11 +61,11 @@ def write_result(home: Home, result: Mapping[str, Any]) -> None:
     path = _result_path(home, result["run_id"])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as partial, partial.open("w", encoding="utf-8") as file:
+        with (
+            whole_file(path, lasting=True) as partial,
+            partial.open("w", encoding="utf-8") as file,
+        ):
             json.dump(result, file, indent=1, allow_nan=False)
-            file.flush()
-            os.fsync(file.fileno())
-        sync_folder(path.parent)
     except OSError as error:
         raise StoreError(
             f"{path} cannot be written: {error.strerror or error}",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catalog.files import sync_folder, whole_file
+from catalog.files import whole_file
 from survey.errors import CheckpointError, StoreError
 from survey.text import first_line
 
@@ -40,11 +39,8 @@ def save_training(path: Path, state: TrainingState) -> None:
     tensors = {name: tensor.contiguous() for name, tensor in state.tensors.items()}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as partial:
+        with whole_file(path, lasting=True) as partial:
             save_file(tensors, partial, {_HEADER: header})
-            with partial.open("rb") as file:
-                os.fsync(file.fileno())
-        sync_folder(path.parent)
     # The library has an error of its own for a full disk.
     except Exception as error:
         raise StoreError(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from catalog.bounds import open_file, read_json
-from catalog.files import file_identity
+from catalog.files import file_identity, whole_file
 from catalog.models.base import RemoteFile
 
 _PIECE_BYTES = 2**20
@@ -116,9 +116,5 @@ def write_note(path: Path, note: Any) -> None:
     """Write a dataclass as a small JSON file; readers see the note before or this one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name of its own: two processes may write the same note.
-    fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
+    with whole_file(path, f".{uuid.uuid4().hex}") as fresh:
         fresh.write_text(json.dumps(asdict(note), indent=1), encoding="utf-8")
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from catalog.bounds import open_file, parse_toml, read_at_most
-from catalog.files import sync_folder
+from catalog.files import whole_file
 from catalog.home import Home
 from survey.errors import SettingsError, StoreError
 
@@ -80,15 +80,9 @@ def recorded_url(home: Home) -> str | None:
 
 def record_url(home: Home) -> None:
     """Let a home remember its registry's URL: the file appears whole and lasts."""
-    fresh = home.registry_address.with_name(f"{home.registry_address.name}.{os.getpid()}.new")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(
-            f"# The database of this home's registry.\nurl = {json.dumps(home.registry_url)}\n"
-        )
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(home.registry_address)
-    sync_folder(home.path)
+    text = f"# The database of this home's registry.\nurl = {json.dumps(home.registry_url)}\n"
+    with whole_file(home.registry_address, f".{os.getpid()}.new", lasting=True) as fresh:
+        fresh.write_text(text, encoding="utf-8")
 
 
 def addressed(home: Home) -> Home:

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import JSON, Connection, Engine, MetaData, create_engine, func, inspect, select
-from sqlalchemy.engine import URL
+from sqlalchemy import JSON, Connection, MetaData, func, inspect, select
 
 from catalog.home import REPAIR_HINT, Home
 from catalog.registry.address import reading_address
 from catalog.registry.database import (
     BUSY_SECONDS,
-    explained_registry,
+    connected,
+    file_engine,
     no_registry,
     registry_engine,
 )
@@ -40,17 +40,15 @@ def copy_to_file(home: Home, target: Path) -> None:
     if home.registry_url is None:
         _back_up(home, target)
         return
-    engine = registry_engine(home)
-    try:
-        still = engine.execution_options(isolation_level="REPEATABLE READ")
-        with explained_registry(engine), still.connect() as source:
-            revision = revision_of(source)
-            if revision is None:
-                raise no_registry(home)
-            make_registry(target, revision)
-            _fill_file(target, source)
-    finally:
-        engine.dispose()
+    still = registry_engine(home).execution_options(isolation_level="REPEATABLE READ")
+    with connected(still) as source:
+        revision = revision_of(source)
+        if revision is None:
+            raise no_registry(home)
+        make_registry(target, revision)
+        with connected(file_engine(target)) as copy:
+            _copy_rows(source, copy, _names(copy))
+            copy.commit()
 
 
 def copy_from_file(file: Path, home: Home) -> None:
@@ -63,24 +61,18 @@ def copy_from_file(file: Path, home: Home) -> None:
     StoreError
         If it cannot be used; then it has none of the rows.
     """
-    source, target = _file_engine(file), registry_engine(home)
-    try:
-        with (
-            explained_registry(target),
-            source.connect() as rows,
-            target.connect() as connection,
-        ):
-            take_turn(connection)
-            if revision_of(connection) is not None:
-                raise holds_another()
-            apply(connection, revision_of(rows) or "head")
-            names = _names(rows)
-            _copy_rows(rows, connection, names)
-            _advance_numbers(connection, names)
-            connection.commit()
-    finally:
-        source.dispose()
-        target.dispose()
+    with (
+        connected(file_engine(file)) as rows,
+        connected(registry_engine(home)) as connection,
+    ):
+        take_turn(connection)
+        if revision_of(connection) is not None:
+            raise holds_another()
+        apply(connection, revision_of(rows) or "head")
+        names = _names(rows)
+        _copy_rows(rows, connection, names)
+        _advance_numbers(connection, names)
+        connection.commit()
 
 
 def holds_another() -> SettingsError:
@@ -108,19 +100,6 @@ def _back_up(home: Home, target: Path) -> None:
             f"the registry {home.registry} cannot be copied: {error}",
             hint=f"free some disk space; {REPAIR_HINT}",
         ) from error
-
-
-def _file_engine(file: Path) -> Engine:
-    return create_engine(URL.create("sqlite", database=str(file)))
-
-
-def _fill_file(file: Path, source: Connection) -> None:
-    engine = _file_engine(file)
-    try:
-        with engine.begin() as target:
-            _copy_rows(source, target, _names(target))
-    finally:
-        engine.dispose()
 
 
 def _copy_rows(source: Connection, target: Connection, names: Sequence[str]) -> None:

@@ -34,6 +34,8 @@ from catalog.registry.address import reading_address
 from survey.errors import StoreError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from _typeshed import DataclassInstance
     from sqlalchemy.dialects import postgresql
 
@@ -199,7 +201,7 @@ def registry_engine(home: Home) -> Engine:
     if home.registry_url:
         return _server_engine(make_url(home.registry_url))
     if not home.registry.is_file() or _writable(home):
-        engine = create_engine(URL.create("sqlite", database=str(home.registry)))
+        engine = file_engine(home.registry)
         event.listen(engine, "connect", _prepare_sqlite)
         return engine
     return create_engine(
@@ -208,6 +210,11 @@ def registry_engine(home: Home) -> Engine:
             reading_address(home.registry), uri=True, check_same_thread=False
         ),
     )
+
+
+def file_engine(path: Path) -> Engine:
+    """Return the engine of a registry in a file of SQLite, as it is; opens nothing yet."""
+    return create_engine(URL.create("sqlite", database=str(path)))
 
 
 def _server_engine(url: URL) -> Engine:
@@ -245,6 +252,16 @@ def explained_registry(engine: Engine) -> Iterator[None]:
             if engine.dialect.name == "postgresql"
             else f"check that the disk is not full and that it is a registry; {REPAIR_HINT}",
         ) from error
+
+
+@contextmanager
+def connected(engine: Engine) -> Iterator[Connection]:
+    """Give the one connection of an engine, which is disposed of; see ``explained_registry``."""
+    try:
+        with explained_registry(engine), engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
 
 
 def _prepare_server(connection: Any, _record: Any) -> None:

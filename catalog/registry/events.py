@@ -23,6 +23,9 @@ from catalog.registry.tables import DELIVERIES, EVENTS, RECEIVERS
 #: Newest numbers among which one may appear after a higher one: its transaction took longer.
 _LATE_NUMBERS = 1_000
 
+#: Events that a receiver is sent between two looks.
+_MOST = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Events:
@@ -68,9 +71,8 @@ class Events:
         kinds: Collection[EventKind],
         now: datetime,
         longest: timedelta,
-        most: int = 20,
     ) -> list[tuple[EventRow, Delivery]]:
-        """Return events that a receiver is to be sent now, the oldest first.
+        """Return up to ``_MOST`` events that a receiver is to be sent now, the oldest first.
 
         Parameters
         ----------
@@ -83,13 +85,11 @@ class Events:
         longest : timedelta
             The longest time between two tries: what is to be tried later than that was put off by
             a clock that was ahead.
-        most : int
-            How many.
         """
         self._queue(receiver, kinds, now)
         next_at = DELIVERIES.c.next_at
         ready = (DELIVERIES.c.receiver == receiver) & ((next_at <= now) | (next_at > now + longest))
-        deliveries = self.database.rows(Delivery, DELIVERIES, ready, order=[next_at], most=most)
+        deliveries = self.database.rows(Delivery, DELIVERIES, ready, order=[next_at], most=_MOST)
         ids = [each.event_id for each in deliveries]
         rows = self.database.rows(EventRow, EVENTS, EVENTS.c.id.in_(ids), order=[EVENTS.c.number])
         by_id = {each.event_id: each for each in deliveries}

@@ -1,4 +1,4 @@
-"""What a schedule does about due times that nobody saw, and about those during an earlier run."""
+"""What schedules do about missed due times and earlier runs, and what tokens allow."""
 
 from __future__ import annotations
 

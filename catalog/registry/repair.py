@@ -41,8 +41,6 @@ _SPANS = 4096
 class RegistryRepair:
     """What became of a damaged registry."""
 
-    #: What was wrong with it.
-    damage: str
     #: Where the damaged file is now; None where there was none.
     aside: Path | None
     #: Rows read from it, by table.
@@ -75,15 +73,13 @@ def _integrity(connection: sqlite3.Connection) -> str | None:
     return None if result == "ok" else next(lines, str(result))
 
 
-def repair_registry(home: Home, damage: str, runs: list[Mapping[str, Any]]) -> RegistryRepair:
+def repair_registry(home: Home, runs: list[Mapping[str, Any]]) -> RegistryRepair:
     """Put a registry in a damaged one's place with what can be read of it and the store's jobs.
 
     Parameters
     ----------
     home : Home
         Where it lies.
-    damage : str
-        What ``registry_damage`` gave.
     runs : list of mapping
         The rows of the store's runs.
 
@@ -98,7 +94,7 @@ def repair_registry(home: Home, damage: str, runs: list[Mapping[str, Any]]) -> R
             kept, torn = _salvage(new, aside)
             made = _add_jobs(new, runs)
             new.commit()
-    return RegistryRepair(damage, aside, kept, torn, made)
+    return RegistryRepair(aside, kept, torn, made)
 
 
 def _salvage(new: sqlite3.Connection, aside: Path | None) -> tuple[dict[str, int], tuple[str, ...]]:

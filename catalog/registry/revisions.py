@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from sqlalchemy import Connection, create_engine, inspect, text
-from sqlalchemy.engine import URL
+from sqlalchemy import Connection, inspect, text
 
 from catalog.home import Home
-from catalog.registry.database import explained_registry, registry_engine
+from catalog.registry.database import connected, file_engine, registry_engine
 from survey.errors import NewerError
 
 _FOLDER = Path(__file__).parent / "migrations"
@@ -54,25 +53,17 @@ def check_registry(home: Home) -> None:
     StoreError
         If it is no registry.
     """
-    engine = registry_engine(home)
-    try:
-        with explained_registry(engine), engine.connect() as connection:
-            revision_of(connection)
-    finally:
-        engine.dispose()
+    with connected(registry_engine(home)) as connection:
+        revision_of(connection)
 
 
 def make_registry(path: Path, revision: str = "head") -> None:
     """Make an empty registry in a file, of this program's or an older revision."""
     # Without the write-ahead log, which a full disk may leave unmerged: one file is all.
-    engine = create_engine(URL.create("sqlite", database=str(path)))
-    try:
-        with explained_registry(engine), engine.connect() as connection:
-            take_turn(connection)
-            apply(connection, revision)
-            connection.commit()
-    finally:
-        engine.dispose()
+    with connected(file_engine(path)) as connection:
+        take_turn(connection)
+        apply(connection, revision)
+        connection.commit()
 
 
 def take_turn(connection: Connection) -> None:

@@ -7,7 +7,7 @@ from catalog.files import appearing
 from catalog.home import Home
 from catalog.registry.address import record_url
 from catalog.registry.copying import copy_to_file, holds_another
-from catalog.registry.database import REGISTRY_LOGS, explained_registry, registry_engine
+from catalog.registry.database import REGISTRY_LOGS, connected, registry_engine
 from catalog.registry.revisions import (
     apply,
     known_revisions,
@@ -32,26 +32,22 @@ def upgrade_registry(home: Home) -> None:
         with appearing(home.registry, REGISTRY_LOGS) as fresh:
             make_registry(fresh)
         return
-    engine = registry_engine(home)
-    try:
-        with explained_registry(engine), engine.connect() as connection:
-            new = bool(home.registry_url) and not home.registry_address.exists()
-            if not new and revision_of(connection) == known_revisions()[-1]:
-                return
-            take_turn(connection)
-            # Read again: another process may have had its turn.
-            revision = revision_of(connection)
-            if new:
-                if revision is not None:
-                    raise holds_another()
-                # Before the tables: a home that remembers a database without any makes them.
-                record_url(home)
-            if revision is not None and revision != known_revisions()[-1]:
-                _keep(home, revision)
-            apply(connection)
-            connection.commit()
-    finally:
-        engine.dispose()
+    with connected(registry_engine(home)) as connection:
+        new = bool(home.registry_url) and not home.registry_address.exists()
+        if not new and revision_of(connection) == known_revisions()[-1]:
+            return
+        take_turn(connection)
+        # Read again: another process may have had its turn.
+        revision = revision_of(connection)
+        if new:
+            if revision is not None:
+                raise holds_another()
+            # Before the tables: a home that remembers a database without any makes them.
+            record_url(home)
+        if revision is not None and revision != known_revisions()[-1]:
+            _keep(home, revision)
+        apply(connection)
+        connection.commit()
 
 
 def _keep(home: Home, revision: str) -> None:
