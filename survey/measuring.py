@@ -59,7 +59,9 @@ def measure(
     InputError
         If there are fewer images than one score needs.
     SettingsError
-        If the settings are of another type, or name a metric that there is none of.
+        If the settings are of another type.
+    UnknownName
+        If they name a metric that there is none of.
     CaptureError
         If the network's activations cannot be followed, or there are none.
 

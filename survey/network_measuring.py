@@ -6,7 +6,6 @@ import gc
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import torch
 from torch import nn
@@ -208,10 +207,9 @@ def _sample(batches: Iterable[object], wanted: int, shape: Sequence[int]) -> Ima
     """Return as many of the first images as are wanted; None where there are none."""
     if not wanted:
         return None
-    parts = list(islice(micro_batches(batches, wanted, wanted), 1))
-    if not parts:
+    part = next(micro_batches(batches, wanted, wanted), None)
+    if part is None:
         return None
-    (part,) = parts
     if part.images.shape[1:] != tuple(shape):
         raise InputError(
             f"the images have the shape {tuple(part.images.shape[1:])}, and {tuple(shape)} is given"

@@ -131,7 +131,15 @@ class MeasureSettings:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> MeasureSettings:
-        """Build settings from plain values, refusing names that do not exist."""
+        """Build settings from plain values.
+
+        Raises
+        ------
+        UnknownName
+            If there is no setting of a name.
+        SettingsError
+            If a value is not allowed.
+        """
         known = [field.name for field in dataclasses.fields(cls)]
         for name in values:
             if name not in known:

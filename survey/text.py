@@ -156,12 +156,5 @@ def harmless(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = printable(value)
-    return f"'{text}" if text.startswith(_FORMULA_BEGINNINGS) and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return text == text.strip()
+    runs = text.startswith(_FORMULA_BEGINNINGS) and number_in(text) is None
+    return f"'{text}" if runs else text

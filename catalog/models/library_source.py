@@ -108,19 +108,11 @@ def _entries(models: Iterable[Architecture] | Iterable[Published]) -> dict[str, 
 
 
 def _entry(model: Architecture | Published) -> Entry:
-    facts = {each.name: getattr(model, each.name) for each in dataclasses.fields(model)}
+    facts = dataclasses.asdict(model)
     # A builder cannot be written down; its arguments can.
     facts.pop("build_with", None)
     build = facts.pop("build")
-    nested = {name: _plain(value) for name, value in facts.items()}
-    return nested, build.args if isinstance(build, functools.partial) else None
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    nested = dataclasses.is_dataclass(value) and not isinstance(value, type)
-    return dataclasses.asdict(value) if nested else value
+    return facts, build.args if isinstance(build, functools.partial) else None
 
 
 def _transform(facts: Mapping[str, Any]) -> InputTransform:

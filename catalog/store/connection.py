@@ -17,6 +17,7 @@ from pathlib import Path
 import duckdb
 
 from catalog.home import REPAIR_HINT, Home, segment_paths
+from catalog.store.schema import quoted_text
 from catalog.store.temporary_views import LABELS, label_values
 from catalog.store.undo import kept_from_writers, lock_path, undoing
 from catalog.store.writer_lock import require_locks
@@ -199,9 +200,9 @@ def attached(path: Path) -> duckdb.DuckDBPyConnection:
     A log that a loss of power tears, or brings back after its removal, could not be read.
     """
     connection = in_memory()
-    file, name = str(path).replace("'", "''"), path.name.partition(".")[0]
+    file, name = quoted_text(str(path)), path.name.partition(".")[0]
     try:
-        connection.execute(f"ATTACH '{file}' AS {name} (RECOVERY_MODE no_wal_writes)").fetchall()
+        connection.execute(f"ATTACH {file} AS {name} (RECOVERY_MODE no_wal_writes)").fetchall()
         connection.execute(f"USE {name}").fetchall()
     except duckdb.Error:
         connection.close()
@@ -272,8 +273,9 @@ def open_copy(files: Sequence[Path]) -> duckdb.DuckDBPyConnection:
 
 def _opened_copy(path: str) -> duckdb.DuckDBPyConnection | None:
     try:
-        connection = duckdb.connect(path, config={"memory_limit": _COPY_MEMORY, "threads": 1})
-        connection.execute("SET enable_progress_bar = false").fetchall()
+        connection = _quiet(
+            duckdb.connect(path, config={"memory_limit": _COPY_MEMORY, "threads": 1})
+        )
         connection.execute(f"CREATE OR REPLACE {LABELS}", label_values({})).fetchall()
     except duckdb.Error:
         return None

@@ -34,15 +34,12 @@ _TYPES |= {"INTEGER": BigInteger, "BIGINT": BigInteger}
 
 
 def page_of(
-    connection: duckdb.DuckDBPyConnection,
-    relation: Relation,
-    request: PageRequest,
-    before: str = "",
+    connection: duckdb.DuckDBPyConnection, relation: Relation, request: PageRequest
 ) -> pa.Table:
-    """Return a page of a relation; ``before`` the statement may stand a ``WITH``."""
+    """Return a page of a relation."""
     rows, shown = source(relation)
     ranks = _ranks(relation, shown, request)
-    return result(connection, page_statement(rows, shown, request, ranks), before)
+    return result(connection, page_statement(rows, shown, request, ranks))
 
 
 def _ranks(relation: Relation, shown: Shown, request: PageRequest) -> Shown:
@@ -79,10 +76,8 @@ def source(relation: Relation) -> tuple[Any, Shown]:
     return rows, {**dict(rows.c.items()), **bare}
 
 
-def result(
-    connection: duckdb.DuckDBPyConnection, statement: Select[Any], before: str = ""
-) -> pa.Table:
+def result(connection: duckdb.DuckDBPyConnection, statement: Select[Any]) -> pa.Table:
     """Return the result of a statement; every value in it is bound."""
     compiled = statement.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
     values = [compiled.params[name] for name in compiled.positiontup or ()]
-    return connection.sql(before + compiled.string, params=values).to_arrow_table()
+    return connection.sql(compiled.string, params=values).to_arrow_table()

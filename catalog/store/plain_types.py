@@ -123,17 +123,13 @@ def _plain(kind: DuckDBPyType, kept: frozenset[str]) -> str:
         if "map" in kept:
             return f"MAP({_plain(key, kept)}, {_plain(value, kept)})"
         # An object of JSON, such as the tags of a run.
-        return f"MAP(VARCHAR, {_plain(value, kept)})" if _is_text(key, kept) else "VARCHAR"
+        has_names = _plain(key, kept) == "VARCHAR"
+        return f"MAP(VARCHAR, {_plain(value, kept)})" if has_names else "VARCHAR"
     # An empty structure is none that Parquet holds.
     if kind.id == "struct" and _children(kind):
         fields = (f"{quoted_name(name)} {_plain(of, kept)}" for name, of in _children(kind))
         return f"STRUCT({', '.join(fields)})"
     return str(kind) if kind.id.replace(" ", "_") in kept else "VARCHAR"
-
-
-def _is_text(kind: DuckDBPyType, kept: frozenset[str]) -> bool:
-    """Return whether the values of a type are given as text."""
-    return _plain(kind, kept) == "VARCHAR"
 
 
 def _children(kind: DuckDBPyType) -> list[tuple[str, DuckDBPyType]]:

@@ -9,7 +9,7 @@ down before any of this: no file, no network, no settings, so any SQL may be run
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -215,12 +215,16 @@ def run_row(home: Home, prefix: str) -> RunRecord:
         known = query(home, "SELECT run_id FROM runs ORDER BY started_at DESC NULLS LAST")
         raise UnknownName("run", prefix, known["run_id"].to_pylist())
     if len(matches) > 1 and matches[0]["run_id"] != prefix:
-        shown = ", ".join(row["run_id"] for row in matches[:6])
-        raise SettingsError(
-            f"{prefix!r} begins the ids of {len(matches)} runs: {shown}",
-            hint="give more of the id",
-        )
+        raise several_runs(prefix, [row["run_id"] for row in matches])
     return _record(matches[0])
+
+
+def several_runs(prefix: str, run_ids: Sequence[str]) -> SettingsError:
+    """Return the error for a prefix that begins the ids of several runs."""
+    return SettingsError(
+        f"{prefix!r} begins the ids of {len(run_ids)} runs: {', '.join(run_ids[:6])}",
+        hint="give more of the id",
+    )
 
 
 def run_rows(home: Home, run_ids: Collection[str]) -> dict[str, RunRecord]:

@@ -81,8 +81,6 @@ DELETE FROM network_curves WHERE (run_id, measure) NOT IN (
 class StoreRepair:
     """What became of a damaged store."""
 
-    #: What was wrong with it.
-    damage: str
     #: Where the damaged file is now; None where there was none.
     aside: Path | None
     #: Rows read from it, by table.
@@ -123,7 +121,7 @@ def store_damage(path: Path) -> str | None:
     return None
 
 
-def repair_store(home: Home, damage: str) -> StoreRepair:
+def repair_store(home: Home) -> StoreRepair:
     """Put a store in a damaged one's place that holds what can be read of it and of the log.
 
     To be called under the writer's lock. The damaged file keeps its content under a name with the
@@ -133,8 +131,6 @@ def repair_store(home: Home, damage: str) -> StoreRepair:
     ----------
     home : Home
         Where it lies.
-    damage : str
-        What ``store_damage`` gave.
 
     Raises
     ------
@@ -155,7 +151,7 @@ def repair_store(home: Home, damage: str) -> StoreRepair:
             connection.execute("CHECKPOINT").fetchall()
         with fresh.open("rb") as file:
             os.fsync(file.fileno())
-    return StoreRepair(damage, aside, kept, lost, merged, unread)
+    return StoreRepair(aside, kept, lost, merged, unread)
 
 
 def _salvage(

@@ -136,13 +136,9 @@ def joined(segments: Iterable[Segment], metrics: Iterable[str] = ()) -> Segment:
     parts = list(segments)
     more = table_of((), pa.schema({"scores": pa.list_(score_type(tuple(metrics)))}))
     return Segment(
-        _in_few_pieces([empty(RUN_SCHEMA), *(part.runs for part in parts if len(part.runs))]),
-        _in_few_pieces(
-            [empty(BATCH_SCHEMA), more, *(part.batches for part in parts if len(part.batches))]
-        ),
-        _in_few_pieces(
-            [empty(NETWORK_SCHEMA), *(part.network for part in parts if len(part.network))]
-        ),
+        _in_few_pieces([empty(RUN_SCHEMA)], (part.runs for part in parts)),
+        _in_few_pieces([empty(BATCH_SCHEMA), more], (part.batches for part in parts)),
+        _in_few_pieces([empty(NETWORK_SCHEMA)], (part.network for part in parts)),
     )
 
 
@@ -153,8 +149,9 @@ def _kind(schema: pa.Schema) -> str:
     return "batches" if "scores" in schema.names else "runs"
 
 
-def _in_few_pieces(tables: list[pa.Table]) -> pa.Table:
+def _in_few_pieces(first: list[pa.Table], rest: Iterable[pa.Table]) -> pa.Table:
     """Return the tables as one; where one lacks a column, or a metric of its scores, it is NULL."""
+    tables = [*first, *filter(len, rest)]
     # DuckDB takes long over many small pieces, and copying large ones takes longer than that.
     whole = pa.concat_tables(tables, promote_options="permissive")
     small = whole.get_total_buffer_size() < len(tables) * _LARGE_BYTES

@@ -25,8 +25,8 @@ from jobs.cli.terminal import say
 from jobs.cli.verb import DEFAULT_HOME, AllRunsOption, HomeOption, is_given, options_of, verb
 from survey.errors import NothingToDraw, SettingsError
 
-#: Exit code where an answer is an alarm: something moved; and where there is nothing to draw.
-ALARM, NOT_DRAWN = 1, 1
+#: Exit code where an answer is an alarm: something moved; or where there is nothing to draw.
+ALARM = 1
 
 #: The summary of a verb whose answers are chosen by KIND.
 COMPARISONS = "Compare residual and plain networks, datasets, checkpoints, trainings or the paper."
@@ -97,7 +97,7 @@ def _made(answers: _Answers) -> Callable[..., None]:
             require_sites(material, answer.read)
         drawn = deliver(answer, table, figure)
         if answer.alarm or not drawn:
-            raise typer.Exit(ALARM if answer.alarm else NOT_DRAWN)
+            raise typer.Exit(ALARM)
 
     shared = dict(inspect.signature(run, eval_str=True).parameters)
     for name in ("given", *without):

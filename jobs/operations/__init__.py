@@ -1,1 +1,1 @@
-"""What the command line asks for besides scans: status, control, doctor, plan, show."""
+"""What the command line and the service ask for besides scans."""

@@ -49,7 +49,7 @@ def given_answer(answer: Answer) -> GivenAnswer:
     )
 
 
-def require_sites(material: Material, columns: Iterable[str] = ("run_id",)) -> None:
+def require_sites(material: Material, columns: Iterable[str]) -> None:
     """Refuse a selection without any site of a finished run.
 
     Parameters

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from catalog.home import Home
 from catalog.registry.registry import Registry
 from catalog.registry.rows import JobRow, JobState
-from catalog.store.reader import run_states
+from catalog.store.reader import run_states, several_runs
 from survey import SettingsError, UnknownName
 
 #: The states a person may move jobs to: from which ones, and a hint on a job in another one.
@@ -34,11 +34,7 @@ def find_job(home: Home, prefix: str) -> JobRow:
         raise UnknownName("run", prefix, [job.run_id for job in jobs])
     first = min(matching, key=lambda job: job.run_id != prefix)
     if len(matching) > 1 and first.run_id != prefix:
-        shown = ", ".join(job.run_id for job in matching[:6])
-        raise SettingsError(
-            f"{prefix!r} begins the ids of {len(matching)} runs: {shown}",
-            hint="give more of the id",
-        )
+        raise several_runs(prefix, [job.run_id for job in matching])
     return first
 
 

@@ -86,7 +86,7 @@ def _store(home: Home) -> Iterator[Finding]:
     if damage is None:
         yield Finding("signatures", "ok", f"{home.signatures}: every row can be read")
         return
-    done = repair_store(home, damage)
+    done = repair_store(home)
     yield Finding("signatures", "attention", f"{home.signatures} was damaged: {damage}")
     if done.aside:
         yield Finding("signatures", "ok", f"the damaged file is kept as {done.aside}")
@@ -119,7 +119,7 @@ def _registry(home: Home, damage: str | None) -> Iterator[Finding]:
 
     runs = _runs(home)
     if damage is not None:
-        done = repair_registry(home, damage, runs)
+        done = repair_registry(home, runs)
         yield Finding("registry", "attention", f"{home.registry} was damaged: {damage}")
         if done.aside:
             yield Finding("registry", "ok", f"the damaged file is kept as {done.aside}")

@@ -60,8 +60,9 @@ def require_feasible(job: Job) -> None:
         With what to ask for instead.
     """
     for measure in MEASURES:
-        reason = measure.refusal(job.transform.size) if measure.name in job.measures else None
-        if reason and isinstance(measure, SampledMeasure):
+        if not isinstance(measure, SampledMeasure) or measure.name not in job.measures:
+            continue
+        if reason := measure.refusal(job.transform.size):
             instead = measure.alternative
             raise SettingsError(
                 f"{job.title}: {reason}",

@@ -108,7 +108,7 @@ def _targets(choice: ModelChoice, definition: Definition) -> Iterator[Target]:
 
 def _files(choice: CheckpointChoice, base: Path) -> list[CheckpointChoice]:
     """Return a choice of weights for each file that its glob fits, or itself without a glob."""
-    references = list(expanded(choice.ref, base))
+    references = expanded(choice.ref, base)
     require_one(choice.label, choice.ref, "file", len(references))
     return [choice.model_copy(update={"ref": reference}) for reference in references]
 

@@ -118,7 +118,7 @@ class Finished(_OfAttempt):
 class Failed(_OfAttempt):
     """The job cannot be done: another attempt would fail again."""
 
-    #: The stage it failed in: ``build``, ``load``, ``data``, ``measure`` or ``worker``.
+    #: The stage it failed in: ``build``, ``load``, ``data``, ``measure``, ``train`` or ``worker``.
     stage: str
     message: str
     hint: str | None

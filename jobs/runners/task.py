@@ -46,7 +46,7 @@ class Task:
     #: Number of the attempt at the job, counting from 1. Events of earlier attempts are ignored.
     attempt: int
     shard: Shard = Shard()
-    #: Images in one forward pass: the settings', or fewer where those did not fit.
+    #: Images in one forward pass, fewer than the settings' where those did not fit; 0 for theirs.
     micro_batch: int = 0
     #: Seconds it may take; None without a deadline.
     deadline: float | None = None

@@ -109,10 +109,6 @@ class ScanProgress:
         # Between two batches the time that is left passes.
         return max(0.0, (now - self.measuring_since) * (1 / self.fraction - 1))
 
-    def to_json(self) -> str:
-        """Return it as one line."""
-        return as_json(self)
-
 
 def as_json(progress: DataclassInstance) -> str:
     """Return progress as one line."""

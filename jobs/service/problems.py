@@ -98,7 +98,7 @@ def problem_response(problem: Problem, headers: Mapping[str, str] | None = None)
     )
 
 
-def of_error(error: SurveyError, request: Request, roots: Sequence[Path] = ()) -> Problem:
+def of_error(error: SurveyError, request: Request, roots: Sequence[Path]) -> Problem:
     """Return the problem that one of the product's errors is, as it answers a request."""
     status = next(_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES)
     in_body = request.method == "POST" and not request.path_params

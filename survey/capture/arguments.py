@@ -99,12 +99,12 @@ def argument(
     return args[place] if len(args) > place else kwargs.get(name, default)
 
 
-def first_tensor(args: Any, kwargs: dict[str, Any], name: str) -> torch.Tensor | None:
+def first_tensor(args: Any, kwargs: dict[str, Any]) -> torch.Tensor | None:
     """Return a call's first argument; None if it is no tensor.
 
-    Of named ones it is that of the name, of torch's other names for it, or the first tensor.
+    Of named ones it is that of one of torch's names for it, or the first tensor.
     """
-    named = [kwargs.get(each) for each in (name, "x", "self")] + [*kwargs.values()]
+    named = [kwargs.get(each) for each in ("input", "x", "self")] + [*kwargs.values()]
     first = args[0] if args else next((v for v in named if isinstance(v, torch.Tensor)), None)
     return first if isinstance(first, torch.Tensor) else None
 

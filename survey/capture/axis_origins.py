@@ -66,12 +66,12 @@ def origins_of(
     if reduced or function in PERMUTATIONS:
         return _tried(function, args, kwargs, lead)
     if function in _STACKS:
-        axes.insert(_axis(args, kwargs, 1, lead.ndim + 1) or 0, None)
+        axes.insert(_axis(args, kwargs, 1, lead.ndim + 1), None)
         return axes
     if function is torch.Tensor.unfold:
         return [*axes, None]
     if function in _DROPS:
-        del axes[_axis(args, kwargs, 1, lead.ndim) or 0]
+        del axes[_axis(args, kwargs, 1, lead.ndim)]
         return axes
     return indexed(args[1], axes) if function is torch.Tensor.__getitem__ else None
 
@@ -112,6 +112,6 @@ def _tried(
     return [size - 2 for size in shape]
 
 
-def _axis(args: Sequence[Any], kwargs: dict[str, Any], place: int, ndim: int) -> int | None:
+def _axis(args: Sequence[Any], kwargs: dict[str, Any], place: int, ndim: int) -> int:
     axis = kwargs.get("dim", kwargs.get("axis", args[place] if len(args) > place else 0))
-    return axis % ndim if isinstance(axis, int) and ndim else None
+    return axis % ndim if isinstance(axis, int) and ndim else 0

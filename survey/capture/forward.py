@@ -86,7 +86,7 @@ class Capture:
         Returns
         -------
         output
-            What the model returned, bit for bit what it returns unwatched and undisturbed.
+            What the model returned: undisturbed, bit for bit what it returns unwatched.
         pairs : list of PooledPair
             One an activation call, in execution order.
         """

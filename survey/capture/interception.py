@@ -103,7 +103,7 @@ class Interception(TorchFunctionMode):
 
     def _enter_activation(self, name: str, activation: str) -> Callable[..., None]:
         def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
-            target = None if self._inside else first_tensor(args, kwargs, "input")
+            target = None if self._inside else first_tensor(args, kwargs)
             entered = None
             if target is not None:
                 again = self._unseen(repeated(module.forward, args, kwargs, target))
@@ -116,7 +116,7 @@ class Interception(TorchFunctionMode):
 
     def _leave_activation(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         entered = _leave(self._inside, module)
-        target = first_tensor(args, kwargs, "input")
+        target = first_tensor(args, kwargs)
         # Hooks run after an exception too, and then without an output. A class derived from an
         # activation may return other things beside it, such as a mask of truth values.
         output = next((each for each in tensors_in(output) if each.dtype != torch.bool), None)
@@ -168,7 +168,7 @@ class Interception(TorchFunctionMode):
             return None, None
         place = Place(self._path[-1][1])
         activation = activation_called(function)
-        if activation is not None and (target := first_tensor(args, kwargs, "input")) is not None:
+        if activation is not None and (target := first_tensor(args, kwargs)) is not None:
             again = self._unseen(repeated(function, args, kwargs, target))
             dim = argument(args, kwargs, 1, "dim", -1)
             return self._sites.open(place, activation, target, again, dim), target

@@ -106,12 +106,12 @@ def _mark_derived(
 ) -> None:
     # An in-place call returns the very tensor it was given: its layout is already right, unless
     # the call is one that moves axes.
-    lead, _ = max(moving, key=lambda pair: (pair[0].ndim, pair[0].numel()))
+    lead, axes = max(moving, key=lambda pair: (pair[0].ndim, pair[0].numel()))
     for result in results:
         same = any(result is tensor for tensor, _ in moving)
         if same and function not in AXIS_ONE | _MIXES | MOVES_IN_PLACE:
             continue
-        mark(result, _derive(function, args, kwargs, lead, moving, result))
+        mark(result, _derive(function, args, kwargs, lead, axes, moving, result))
 
 
 def _derive(
@@ -119,10 +119,10 @@ def _derive(
     args: Sequence[Any],
     kwargs: dict[str, Any],
     lead: torch.Tensor,
+    axes: Axes,
     moving: list[tuple[torch.Tensor, Axes]],
     result: torch.Tensor,
 ) -> Axes:
-    axes = next(axes for tensor, axes in moving if tensor is lead)
     shape = tuple(result.shape)
     if function in AXIS_ONE | AXIS_LAST:
         return feature_axes(function, args, kwargs, moving, shape)
@@ -136,7 +136,7 @@ def _derive(
     if function in RESHAPES:
         return axes.regrouped(shape)
     if result.ndim == lead.ndim:
-        return _same_axes(function, lead, moving, shape)
+        return _same_axes(function, axes, moving, shape)
     # Broadcasting aligns axes from the right: where the rank rises, equal sizes in front would be
     # a coincidence.
     leading = 0 < result.ndim < lead.ndim and shape[0] == lead.shape[0]
@@ -170,12 +170,11 @@ def _moved(function: TensorFunction, axes: Axes, origins: Origins, shape: tuple[
 
 def _same_axes(
     function: TensorFunction,
-    lead: torch.Tensor,
+    axes: Axes,
     moving: list[tuple[torch.Tensor, Axes]],
     shape: tuple[int, ...],
 ) -> Axes:
     """Return the layout after an elementwise, pooling, reducing or joining call."""
-    axes = next(axes for tensor, axes in moving if tensor is lead)
     if function in REDUCTIONS:
         pairs = zip(axes.each, shape, strict=True)
         return Axes(tuple(axis if length(axis) == size else () for axis, size in pairs))

@@ -86,6 +86,11 @@ def spread(matrix: torch.Tensor, layout: Layout, shape: tuple[int, ...]) -> torc
     -------
     torch.Tensor
         As many axes as ``shape``; B along the images' axis, the channels along theirs.
+
+    Raises
+    ------
+    CaptureError
+        If no axis holds the images.
     """
     if layout.images is None:
         raise CaptureError(f"which axis of {shape} holds the images cannot be told")

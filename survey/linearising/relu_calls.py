@@ -18,12 +18,12 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from survey.capture.activations import activation_called
-from survey.capture.arguments import argument, first_tensor
+from survey.capture.arguments import argument, called, first_tensor
 from survey.capture.axes import Axes
+from survey.capture.follower import Follower
 from survey.capture.forward import Capture
 from survey.errors import CaptureError
 from survey.eval_mode import evaluating
-from survey.network_measures.site_channels import SiteFollower
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +99,10 @@ def relu_calls(model: nn.Module, images: torch.Tensor) -> ReluCalls:
     return ReluCalls(calls, others)
 
 
-class _Follower(SiteFollower):
+class _Follower(Follower):
     """Notes the site that is about to run, and those whose input torch's relu is called with."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._opened: tuple[torch.Tensor, str, Axes] | None = None
         #: Name and axes of the site of each call; without them for one that is none.
         self.calls: list[tuple[str | None, Axes]] = []
@@ -151,7 +150,7 @@ def _rectified(
     function: Callable[..., Any], args: Any, kwargs: dict[str, Any]
 ) -> torch.Tensor | None:
     """Return what a call of torch's relu rectifies; None for every other call."""
-    return first_tensor(args, kwargs, "input") if activation_called(function) == "relu" else None
+    return first_tensor(args, kwargs) if activation_called(function) == "relu" else None
 
 
 def _site(name: str | None, axes: Axes, images: int) -> ReluSite:
@@ -243,6 +242,5 @@ def _require_alike(site: ReluSite, tensor: torch.Tensor) -> None:
 
 
 def _is_in_place(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> bool:
-    if getattr(function, "__name__", str(function)).split(".")[0].endswith("_"):
-        return True
-    return bool(argument(args, kwargs, 1, "inplace"))
+    named = called(function).split(".")[0].endswith("_")
+    return named or bool(argument(args, kwargs, 1, "inplace"))

@@ -120,7 +120,13 @@ class Training:
         return TrainingState(self._origin, tuple(self._passes), kept)
 
     def result(self, heldout: LabelledImages) -> Linearised:
-        """Return what is left of the network after its passes."""
+        """Return what is left of the network after its passes.
+
+        Raises
+        ------
+        InputError
+            If no label of the held-out images is one of its outputs.
+        """
         hits = _hits(self.network, heldout)
         if not hits.labelled:
             raise InputError("no label of the held-out images is one of the network's outputs")
@@ -195,7 +201,8 @@ class Training:
     def _step(self, chosen: torch.Tensor, rate: float, omega: float) -> torch.Tensor:
         """Take one step and return its cross-entropy."""
         network, device = self.network, self.network.slopes.device
-        images, labels = (each[chosen].to(device) for each in _pair(self._images))
+        data = self._images
+        images, labels = data.images[chosen].to(device), data.labels[chosen].to(device)
         loss = cross_entropy = functional.cross_entropy(network(images), labels.long())
         if omega:
             loss = loss + omega * network.penalty()
@@ -271,10 +278,6 @@ def _known(value: float | None) -> float:
     if value is None:
         raise InputError("the network's path length is not known any more")
     return value
-
-
-def _pair(images: LabelledImages) -> tuple[torch.Tensor, torch.Tensor]:
-    return images.images, images.labels
 
 
 def _optimiser(network: LinearisedNetwork, settings: LinearisationSettings) -> torch.optim.SGD:
@@ -358,7 +361,7 @@ def _hits(network: LinearisedNetwork, heldout: LabelledImages) -> Hits:
     device = network.slopes.device
     hits = Hits(0, 0, 0)
     with evaluating(network), torch.no_grad():
-        parts = (each.split(_CLASSIFIED) for each in _pair(heldout))
+        parts = heldout.images.split(_CLASSIFIED), heldout.labels.split(_CLASSIFIED)
         for images, labels in zip(*parts, strict=True):
             hits += count_hits(network(images.to(device, copy=True)), labels)
     return hits

@@ -57,6 +57,8 @@ def affinity_score(
     ------
     InputError
         If the shapes differ, are not n x c, or n is below 2.
+    SettingsError
+        If there is no such shrinkage or ridge.
     UndefinedScore
         If a value is not finite, input or output is constant, the formula leaves [0, 1] (few
         images, or more channels than images without shrinkage) or cannot be evaluated in float64.

@@ -116,10 +116,6 @@ class _Declared:
         score = NetworkScore(None, reason, version=self.version)
         return dict.fromkeys((quantity.name for quantity in self.quantities), score)
 
-    def refusal(self, size: int) -> str | None:  # noqa: ARG002 - a measure of images has one
-        """Return why it is not computed of images of a size; None where it is."""
-        return None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructuralMeasure(_Declared):

@@ -10,14 +10,14 @@ from torch import nn
 
 from survey.capture.axis_origins import named
 from survey.capture.expressions import depends
+from survey.capture.follower import Follower
 from survey.capture.forward import Capture
 from survey.errors import CaptureError
-from survey.network_measures.site_channels import SiteFollower
 
 _WEIGHTED = named("linear", "conv1d", "conv2d", "conv3d")
 
 
-class LastFeatures(SiteFollower):
+class LastFeatures(Follower):
     """Follows the input of the last convolution or linear layer of a pass.
 
     Parameters
@@ -27,7 +27,6 @@ class LastFeatures(SiteFollower):
     """
 
     def __init__(self, model: nn.Module) -> None:
-        super().__init__()
         self._capture = Capture(model)
         self._input: torch.Tensor | None = None
 
@@ -47,14 +46,9 @@ class LastFeatures(SiteFollower):
             raise CaptureError("the input of its last layer does not have a row an image")
         return self._input.flatten(1).cpu()
 
-    def begin(self, images: torch.Tensor) -> None:
-        """Take the network's input, and forget the features of the pass before."""
-        super().begin(images)
+    def begin(self, images: torch.Tensor) -> None:  # noqa: ARG002 - of the protocol
+        """Forget the features of the pass before."""
         self._input = None
-
-    def wants(self, name: str) -> bool:  # noqa: ARG002 - activations do not matter
-        """Return that no activation is taken."""
-        return False
 
     def follow(
         self,

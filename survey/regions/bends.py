@@ -82,8 +82,7 @@ class Winners:
         winner = _best(first, last - first, floor)[..., None]
         overtaken = last.amax(-1) - last.gather(-1, winner)[..., 0] > floor
         at, unit = overtaken.nonzero(as_tuple=True)
-        shares = _corners(first[at, unit], last[at, unit], winner[at, unit], floor)
-        line, share = shares
+        line, share = _corners(first[at, unit], last[at, unit], winner[at, unit], floor)
         return torch.lerp(times[at[line]], times[at[line] + 1], share)
 
     def pieces(self) -> torch.Tensor:

@@ -89,11 +89,8 @@ def _bounds(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[
     if name in _FIXED:
         return _FIXED[name]
     if name == "hardtanh":
-        low, high = (
-            argument(args, kwargs, 1, "min_val", -1.0),
-            argument(args, kwargs, 2, "max_val", 1.0),
-        )
-        return low, high
+        low = argument(args, kwargs, 1, "min_val", -1.0)
+        return low, argument(args, kwargs, 2, "max_val", 1.0)
     if name == "softshrink":
         width = argument(args, kwargs, 1, "lambd", 0.5)
         return -width, width

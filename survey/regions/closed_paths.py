@@ -52,8 +52,7 @@ def closed_paths(
         raise InputError(f"images are n x c x h x w floats, not {images.dtype} of shape {shape}")
     if anchors < 2:
         raise SettingsError(f"anchors is {anchors}, and must be at least 2")
-    height, width = images.shape[-2:]
-    radius = default_radius(min(height, width)) if radius is None else radius
+    radius = _RADIUS * min(images.shape[-2:]) / _PIXELS if radius is None else radius
     if not radius > 0:
         raise SettingsError(f"radius is {radius}, and must be above 0 pixels")
     angles = 2 * torch.pi * torch.arange(anchors, dtype=torch.float64) / anchors
@@ -61,11 +60,6 @@ def closed_paths(
         _moved(images, radius * angle.cos().item(), radius * angle.sin().item()) for angle in angles
     ]
     return torch.stack(moved, 1)
-
-
-def default_radius(pixels: int) -> float:
-    """Return the radius for images of so many pixels."""
-    return _RADIUS * pixels / _PIXELS
 
 
 def _moved(images: torch.Tensor, right: float, down: float) -> torch.Tensor:

@@ -103,6 +103,8 @@ def linear_regions(
     ------
     NotPiecewiseLinear
         If a call is not, or is not known to be; the message names it.
+    CaptureError
+        If the network holds something whose calls cannot be seen.
     InputError
         If the ends are no segment, the network does not take them, or there is too much to trace.
     """

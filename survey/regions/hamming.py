@@ -70,6 +70,8 @@ def hamming_density(
     ------
     NotPiecewiseLinear
         If a call is not, or is not known to be; the message names it.
+    CaptureError
+        If the network holds something whose calls cannot be seen.
     InputError
         If the ends are no segment, or the network does not take them.
     SettingsError

@@ -54,6 +54,8 @@ class WatchedNetwork:
     ------
     CaptureError
         If it holds something whose calls cannot be seen.
+    InputError
+        If it cannot be copied.
     """
 
     def __init__(self, model: nn.Module, *, exact: bool) -> None:
@@ -207,7 +209,7 @@ class _Watch(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        given = first_tensor(args, kwargs, "input") if function in BLANKS else None
+        given = first_tensor(args, kwargs) if function in BLANKS else None
         read = [each for each in tensors_read(function, args, kwargs) if each is not given]
         inputs = [(each, kind) for each in read if (kind := _kind(each))]
         affine = [tensor for tensor, kind in inputs if kind == _AFFINE]

@@ -85,7 +85,13 @@ def connected(address: str | None, *, insecure: bool = False) -> Iterator[Head]:
 
 
 def token_source() -> str | None:
-    """Return where the token for clusters comes from, never the token; None if there is none."""
+    """Return where the token for clusters comes from, never the token; None if there is none.
+
+    Raises
+    ------
+    ClusterError
+        If it cannot be read.
+    """
     try:
         if not private.token_header():
             return None

@@ -57,7 +57,7 @@ class Head:
     ----------
     address : str
         ``HOST:PORT``.
-    token_header : mapping of str to str
+    token_header : tuple of (str, str)
         The token as an HTTP header; empty to ask without one.
     """
 

@@ -135,7 +135,7 @@ def shown(registry: Registry, submission: Submission) -> SubmittedSurvey:
     fields = {
         each: getattr(submission, each)
         for each in SubmittedSurvey.model_fields
-        if (hasattr(submission, each))
+        if hasattr(submission, each)
     }
     definition = without_folders({k: v for k, v in stored.items() if k != "base"})
     fields["reason"] = without_folders(submission.reason)

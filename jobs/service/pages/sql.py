@@ -92,7 +92,7 @@ def save(
 ) -> Response:
     """Keep a query under a name; the page shows it as it was, with its drawing."""
     query = _plain(query)
-    registry.saved_queries.save(name.strip(), query, datetime.now(UTC))
+    registry.saved_queries.save(name, query, datetime.now(UTC))
     shown = {"query": query, **({"x": x, "y": y} if x and y else {})}
     return RedirectResponse(f"/sql?{urlencode(shown)}", HTTPStatus.SEE_OTHER)
 

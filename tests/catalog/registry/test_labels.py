@@ -113,7 +113,7 @@ def test_a_repair_keeps_those_that_can_be_read(home: Home, older: bool) -> None:
     if older:
         made_by_an_older_program(home)
     shutil.copy(home.registry, home.path / "whole")
-    done = repair_registry(home, registry_damage(home) or "as if", [])
+    done = repair_registry(home, [])
     assert done.torn == ()
     assert labels_of(home) == labels
 
@@ -128,7 +128,7 @@ def test_a_repair_keeps_those_of_an_older_program(home: Home) -> None:
         older.execute("INSERT INTO run_labels (run_id, model) VALUES ('r1', 'VGG')")
         older.execute("INSERT INTO run_tags VALUES ('r1', 'lr', '0.5')")
         older.commit()
-    assert repair_registry(home, "as if", []).torn == ()
+    assert repair_registry(home, []).torn == ()
     assert labels_of(home) == {"r1": RunLabels("VGG", tags={"lr": 0.5})}
 
 

@@ -21,7 +21,7 @@ from catalog.store.writer_lock import holder
 from jobs.operations.watch import Look
 from jobs.operations.watch_screen import json_line, plain_line, screen
 from jobs.scan.job_log import read_log
-from jobs.scan.scan_progress import JobFailure, ScanProgress, WorkerProgress, read_progress
+from jobs.scan.scan_progress import JobFailure, ScanProgress, WorkerProgress, as_json, read_progress
 from tests.fuzz.readers.base import Target
 
 
@@ -77,7 +77,7 @@ def _scans() -> list[bytes]:
     ended = ScanProgress(
         "1 on host", 1e9, 1, 0, ended_at=1e9, end="error", error="no", error_code=2
     )
-    return [each.to_json().encode() for each in (running, ended)]
+    return [as_json(each).encode() for each in (running, ended)]
 
 
 def _segments() -> list[bytes]:

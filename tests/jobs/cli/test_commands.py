@@ -15,7 +15,7 @@ from catalog.open_home import open_home
 from catalog.store.writer_lock import own_process
 from docs.generate.cli_page import page
 from jobs.cli.main import VERBS, app
-from jobs.scan.scan_progress import ScanProgress
+from jobs.scan.scan_progress import ScanProgress, write_progress
 from tests.jobs.cli.commands import commands
 from tests.style.repository import ROOT
 
@@ -198,7 +198,7 @@ def test_options_that_would_do_nothing_are_refused(arguments, tmp_path):
     # A scan that ended: a watch of it would end, too.
     home = open_home(tmp_path / "home", create=True)
     ended = ScanProgress(own_process(), time.time(), 0, 0, ended_at=time.time() + 60, end="done")
-    home.progress.write_text(ended.to_json())
+    write_progress(home.progress, ended)
     result = CliRunner().invoke(app, [*arguments, "--home", str(home.path)])
     assert result.exit_code == 2
     assert arguments[-1 if arguments[-1].startswith("--") else -2] in result.stderr

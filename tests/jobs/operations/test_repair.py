@@ -184,7 +184,7 @@ def test_rows_that_replaced_others_are_kept(home: Home) -> None:
                 writer.merge()
     shutil.rmtree(home.merged)
     before = run_states(home)
-    assert repair_store(home, "damage").lost["runs"] == 0
+    assert repair_store(home).lost["runs"] == 0
     assert run_states(home) == before
 
 
@@ -212,7 +212,7 @@ def test_a_partial_batch_without_scores_is_whole(home: Home) -> None:
             writer.merge()
     shutil.rmtree(home.merged)
     damage_last_block(home, "batch_scores")
-    repair_store(home, "damage")
+    repair_store(home)
     states = run_states(home)
     done = {name for name, state in states.items() if state.status == "done"}
     assert done == {f"r{number}" for number in range(RUNS)} | {"s0", "s1"}
@@ -230,7 +230,7 @@ def test_a_damaged_block_costs_the_rows_of_one_merge(home: Home, table: str, row
             writer.merge()
     shutil.rmtree(home.merged)
     damage_last_block(home, table)
-    assert repair_store(home, "damage").lost == {**dict.fromkeys(TABLES, 0), table: rows}
+    assert repair_store(home).lost == {**dict.fromkeys(TABLES, 0), table: rows}
     assert [state.status for state in run_states(home).values()].count("done") == RUNS + 3 - 1
 
 
@@ -255,7 +255,7 @@ def scores_and_points(home: Home) -> list[tuple[object, object]]:
 def test_a_curve_is_kept_whole_or_measures_are_computed_again(
     curved: Home, monkeypatch: pytest.MonkeyPatch, points: int
 ) -> None:
-    repair_store(curved, "damage")
+    repair_store(curved)
     assert scores_and_points(curved) == [*(("curved", n) for n in range(5)), ("plain", None)]
     copy = store_repair._copy
 
@@ -265,7 +265,7 @@ def test_a_curve_is_kept_whole_or_measures_are_computed_again(
         copy(connection, table, first, points if table == "network_curves" else stop, least)
 
     monkeypatch.setattr(store_repair, "_copy", part)
-    repair_store(curved, "damage")
+    repair_store(curved)
     assert scores_and_points(curved) == []
 
 
@@ -273,7 +273,7 @@ def test_a_store_from_before_the_curves_is_not_damaged(curved: Home) -> None:
     with duckdb.connect(curved.signatures) as older:
         older.execute("DROP TABLE network_curves; DELETE FROM migrations WHERE version > 4")
     assert store_damage(curved.signatures) is None
-    repair_store(curved, "damage")
+    repair_store(curved)
     assert scores_and_points(curved) == [("curved", None), ("plain", None)]
 
 

@@ -62,7 +62,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def write(home: Home, progress: ScanProgress) -> None:
-    home.progress.write_text(progress.to_json())
+    write_progress(home.progress, progress)
 
 
 def states(looks: Iterator[Look]) -> list[str]:

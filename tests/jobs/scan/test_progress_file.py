@@ -26,7 +26,7 @@ from jobs.scan import progress_display
 from jobs.scan.download_file import read_download
 from jobs.scan.progress_file import ProgressFile
 from jobs.scan.reporter import Reporter
-from jobs.scan.scan_progress import ScanProgress, read_progress
+from jobs.scan.scan_progress import ScanProgress, as_json, read_progress, write_progress
 from survey.errors import StoreError
 from tests.catalog.records import batch
 from tests.jobs.jobs import IMAGES, declared
@@ -260,14 +260,14 @@ def test_a_file_of_another_version_is_none(home: Home, text: str) -> None:
 def test_any_title_is_kept_on_one_line(scan: ProgressFile, home: Home) -> None:
     scan.event(LONG, began(LONG))
     progress = written(scan, home)
-    line = progress.to_json()
+    line = as_json(progress)
     assert "\n" not in line
     assert json.loads(line)["working"][0]["title"] == LONG.title
 
 
 def test_a_failure_that_names_a_file_of_no_text_is_read(scan: ProgressFile, home: Home) -> None:
     scan.event(LONG, replace(failed(LONG), message="no file \udcff.pth"))
-    home.progress.write_text(written(scan, home).to_json(), encoding="utf-8")
+    write_progress(home.progress, written(scan, home))
     progress = read_progress(home.progress)
     assert progress is not None
     assert progress.failures[-1].message == "no file ?.pth"

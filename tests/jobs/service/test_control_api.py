@@ -21,7 +21,7 @@ from catalog.registry.registry import Registry
 from catalog.registry.rows import EventEntry
 from jobs.planning.definition import parse_definition
 from jobs.run import declared
-from jobs.scan.scan_progress import ScanProgress
+from jobs.scan.scan_progress import ScanProgress, as_json, write_progress
 from jobs.schedules.cron import new_entry
 from jobs.schedules.tick import look
 from jobs.service.access.callers import Caller
@@ -260,7 +260,7 @@ def test_progress_is_that_of_the_scan_and_is_streamed_as_it_changes(client, home
     assert client.get("/progress").json()["scan"]["state"] == "waiting"
     assert client.get("/progress").json()["driver"]["state"] == "absent"
     going = ScanProgress("1 on host", 1.0, jobs=4, measured_before=1, done=2, end="failed")
-    home.progress.write_text(going.to_json())
+    write_progress(home.progress, going)
     assert client.get("/progress").json()["scan"]["done"] == 2
     monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
 
@@ -270,7 +270,7 @@ def test_progress_is_that_of_the_scan_and_is_streamed_as_it_changes(client, home
             streamed.append(event.data)
             if len(streamed) == 2:
                 break
-            home.progress.write_text(going.to_json().replace('"done": 2', '"done": 3'))
+            home.progress.write_text(as_json(going).replace('"done": 2', '"done": 3'))
         return streamed
 
     assert [each["scan"]["done"] for each in anyio.run(two)] == [2, 3]

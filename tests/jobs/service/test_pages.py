@@ -34,7 +34,7 @@ from catalog.registry.attempts import AttemptEnd, AttemptStart
 from catalog.registry.registry import Registry
 from catalog.registry.rows import JobEntry
 from jobs.operations import watch
-from jobs.scan.scan_progress import ScanProgress, WorkerProgress
+from jobs.scan.scan_progress import ScanProgress, WorkerProgress, write_progress
 from jobs.service import pages, queries
 from jobs.service.api.parameters import MOST_REPEATED
 from jobs.service.application import make_application
@@ -552,7 +552,7 @@ def test_each_job_under_way_has_a_bar_and_so_has_each_of_its_workers(
         WorkerProgress("host", 6, "cpu", "r0", "other", 0, 64),
     )
     going = ScanProgress("1 on host", 1.0, jobs=4, measured_before=1, workers=4, working=working)
-    home.progress.write_text(going.to_json())
+    write_progress(home.progress, going)
     monkeypatch.setattr(watch, "is_writing", lambda *_: True)
     page = client.get("/scan").text
     home.progress.unlink()
@@ -564,7 +564,7 @@ def test_each_job_under_way_has_a_bar_and_so_has_each_of_its_workers(
 
 def test_the_page_of_the_scan_says_which_scan_has_ended(client: TestClient, home: Home) -> None:
     over = ScanProgress("1 on host", 1.0, jobs=1, measured_before=0, ended_at=1e9, end="done")
-    home.progress.write_text(over.to_json())
+    write_progress(home.progress, over)
     lead = client.get("/scan").text.partition('class="lead"')[2].partition("</p>")[0]
     home.progress.unlink()
     assert "2001-09-09 01:46 UTC" in lead
