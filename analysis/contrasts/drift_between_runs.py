@@ -41,7 +41,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from analysis.choices import DRIFT_LEVEL, DRIFT_TOLERANCE
 from analysis.contrasts.drift_verdicts import COLUMNS, MOVES, OUT, Drift
@@ -146,7 +146,7 @@ def _judged(rows: list[Row], tolerance: float, level: float) -> list[Row]:
         for name in ("difference", "standard_error", "freedom")
     )
     p = difference_p(difference, error, freedom, tolerance)
-    half = error * student.ppf((1 + CONFIDENCE) / 2, freedom)
+    half = error * stdtrit(freedom, (1 + CONFIDENCE) / 2)
     # Of the strictest of Holm's steps, which a single move has to take.
     enough = detectable_difference(error, freedom, tolerance, level / max(len(tested), 1))
     many = zip(tested, p, *corrected(p), enough, half, strict=True)

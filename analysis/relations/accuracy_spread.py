@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from analysis.array_types import Floats
 from analysis.data.model_names import measured_on
@@ -83,7 +83,7 @@ def _homogeneity(shares: Floats, images: Floats) -> tuple[float, float, float]:
     squares = common * (1 - common) / images
     # All right or all wrong: the standard errors are 0.
     q = float(((shares - common) ** 2 / squares).sum()) if np.ptp(shares) else 0.0
-    return float(np.sqrt(squares.mean())), q, float(chi2.sf(q, len(shares) - 1))
+    return float(np.sqrt(squares.mean())), q, float(chdtrc(len(shares) - 1, q))
 
 
 def chance_sentences(spread: pd.DataFrame, least: int = 2) -> list[str]:

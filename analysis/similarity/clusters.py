@@ -32,9 +32,9 @@ from survey.text import counted
 #: The most clusters that the silhouette chooses among.
 MOST_CLUSTERS = 12
 
-#: Models up to which leaves are put in the optimal order: its time grows with their square and
-#: more, and a larger dendrogram shows no single leaves.
-MOST_ORDERED = 1500
+#: Models up to which leaves are put in the optimal order: its time grows with their fourth power,
+#: and a larger dendrogram shows no single leaves.
+MOST_ORDERED = 500
 
 _EUCLIDEAN = ("ward", "centroid", "median")
 
@@ -109,8 +109,8 @@ def cluster(
 
     Without a number, the tree is cut where the mean silhouette [1]_ is highest among 2 to
     min(12, m - 1) clusters, the fewer where equal; a cut between two merges of the same height
-    would be arbitrary and is not tried. Leaves are ordered so that neighbours are as near as the
-    tree allows [2]_.
+    would be arbitrary and is not tried. Leaves of up to 500 models are ordered so that neighbours
+    are as near as the tree allows [2]_.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import chi2, norm, qmc
+from scipy.special import gammaincinv, ndtri
 
 from analysis.array_types import Floats, Integers
 from analysis.statistics.autoregressions import Autoregressions, autoregressions, normalised
@@ -85,7 +85,7 @@ def fisher_interval(r: float, n: float) -> tuple[float, float]:
         return -1.0, 1.0
     if abs(r) >= 1 - EXACT:
         return r, r
-    centre, half = math.atanh(r), float(norm.ppf((1 + CONFIDENCE) / 2)) / (n - 3) ** 0.5
+    centre, half = math.atanh(r), float(ndtri((1 + CONFIDENCE) / 2)) / (n - 3) ** 0.5
     return math.tanh(centre - half), math.tanh(centre + half)
 
 
@@ -145,8 +145,11 @@ def _drawn(cumulated: Floats, places: Floats) -> Integers:
 @functools.lru_cache(maxsize=16)
 def _points(n: int) -> tuple[Floats, Floats]:
     """Return places in (0, 1), shape (3, draws), and chi squares, shape (2, draws)."""
+    # Imported where intervals are drawn: it takes as long as many answers.
+    from scipy.stats import qmc
+
     points = qmc.Sobol(5, rng=0).random_base2(_DRAWS).T
-    return points[:3], chi2.ppf(points[3:], n - 1)
+    return points[:3], 2 * gammaincinv((n - 1) / 2, points[3:])
 
 
 def _standardised(values: ArrayLike) -> Floats:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import false_discovery_control
-from scipy.stats import t as student
+from scipy.special import stdtr, stdtrit
 
 from analysis.array_types import Floats
 
@@ -37,8 +36,8 @@ def difference_p(
     size, error = np.abs(np.asarray(difference, float)), np.asarray(standard_error, float)
     certain, degrees = error == 0, np.asarray(freedom, float)
     scale = np.where(certain, 1.0, error)
-    below = student.sf((size - tolerance) / scale, degrees)
-    beyond = student.sf((size + tolerance) / scale, degrees)
+    below = stdtr(degrees, (tolerance - size) / scale)
+    beyond = stdtr(degrees, (-tolerance - size) / scale)
     exact = np.where(size > tolerance, 0.0, 1.0)
     return np.where(certain, exact, np.minimum(below + beyond, 1.0))
 
@@ -62,7 +61,7 @@ def detectable_difference(
         the p-value sums is then at most half the level.
     """
     error, degrees = np.asarray(standard_error, float), np.asarray(freedom, float)
-    difference: Floats = tolerance + error * student.isf(level / 2, degrees)
+    difference: Floats = tolerance - error * stdtrit(degrees, level / 2)
     return difference
 
 
@@ -121,9 +120,10 @@ def corrected(p: ArrayLike) -> tuple[Floats, Floats]:
     """
     holm, rate = np.array(p, float), np.array(p, float)
     tested = np.flatnonzero(~np.isnan(rate))
-    if len(tested):
-        rate[tested] = false_discovery_control(rate[tested])
     order = tested[np.argsort(holm[tested], kind="stable")]
-    stepped = np.maximum.accumulate(holm[order] * np.arange(len(order), 0, -1))
+    tests = len(order)
+    stepped = np.maximum.accumulate(holm[order] * np.arange(tests, 0, -1))
     holm[order] = np.minimum(stepped, 1.0)
+    falling = (rate[order] * (tests / np.arange(1, tests + 1)))[::-1]
+    rate[order] = np.minimum(np.minimum.accumulate(falling), 1.0)[::-1]
     return holm, rate

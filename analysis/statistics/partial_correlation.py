@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 
 from analysis.array_types import Floats
 from analysis.statistics.clustered_permutations import permuted_by_group
@@ -75,6 +74,9 @@ def partial_correlation(
 
 def _of_ranks(x: Floats, y: Floats, given: Floats) -> float:
     """Return the coefficient of the ranks; NaN where the others' ranks determine one."""
+    # Imported where ranks are needed: it takes as long as many answers.
+    from scipy.stats import rankdata
+
     basis = _basis(rankdata(given, axis=0))
     (x, one), (y, other) = ((rank, _left(rank, basis)) for rank in map(rankdata, (x, y)))
     return pearson(one, other) if _varies(one, x) and _varies(other, y) else np.nan

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import t as student
+from scipy.special import stdtr
 
 from analysis.array_types import Floats, Integers
 
@@ -119,7 +119,7 @@ def correlation_p(r: float, n: float) -> float:
     """Return the two-sided p of a correlation: t = r sqrt((n - 2) / (1 - r^2)), n > 2."""
     if abs(r) >= 1 - EXACT:
         return 0.0
-    return float(2 * student.sf(abs(r) * ((n - 2) / (1 - r * r)) ** 0.5, n - 2))
+    return float(2 * stdtr(n - 2, -abs(r) * ((n - 2) / (1 - r * r)) ** 0.5))
 
 
 def population_std(std: ArrayLike, n: ArrayLike) -> Floats:

@@ -147,3 +147,11 @@ def test_the_process_of_a_query_loads_neither_torch_nor_pandas() -> None:
 
 def test_a_loaded_package_is_seen() -> None:
     assert "json" in loaded_after("import json")
+
+
+def test_tests_of_means_load_no_library_of_distributions() -> None:
+    modules = (
+        "analysis.contrasts.drift_between_runs, analysis.relations.metric_correlations,"
+        " analysis.relations.accuracy_regressions, analysis.relations.score_shapes"
+    )
+    loaded_after(f"import {modules}, sys\nassert 'scipy.stats' not in sys.modules")
