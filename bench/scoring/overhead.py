@@ -203,7 +203,7 @@ KINDS: dict[str, tuple[Callable[..., str], str]] = {
         ratio,
         "network | sites | bare, s | survey, s | ratio | target | bare, kept, s | survey over it",
     ),
-    "memory": (memory, "network | bare, MB | pairs, MB | survey, MB | ratio | target"),
+    "memory": (memory, "network | bare, MiB | pairs, MiB | survey, MiB | ratio | target"),
 }
 
 
