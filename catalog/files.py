@@ -151,7 +151,7 @@ def whole_file(path: Path, ending: str = ".partial", *, lasting: bool = False) -
     ending : str
         What the name ends in until then: with the process, where several may write it at once.
     lasting : bool
-        Whether it outlasts a loss of power as soon as it has its name.
+        Whether it outlasts a loss of power once it is written.
     """
     partial = path.with_name(f"{path.name}{ending}")
     try:

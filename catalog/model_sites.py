@@ -108,9 +108,9 @@ def followed(
         raise
     except Exception:  # noqa: BLE001 - a network is code, and may raise anything
         # Some networks compute with their values.
+        model = build_seeded(architecture.build, 0).eval()
         images = torch.randn(images.shape, generator=torch.Generator().manual_seed(0))
     try:
-        model = build_seeded(architecture.build, 0).eval()
         with torch.inference_mode():
             return look(Capture(model, pooling), images)
     except SurveyError:

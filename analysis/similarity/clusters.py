@@ -33,7 +33,7 @@ from survey.text import counted
 MOST_CLUSTERS = 12
 
 #: Models up to which leaves are put in the optimal order: its time grows with their fourth power,
-#: and a larger dendrogram shows no single leaves.
+#: and the command draws no single leaves of a larger dendrogram.
 MOST_ORDERED = 500
 
 _EUCLIDEAN = ("ward", "centroid", "median")

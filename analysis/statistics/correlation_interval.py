@@ -149,7 +149,7 @@ def _points(n: int) -> tuple[Floats, Floats]:
     from scipy.stats import qmc
 
     points = qmc.Sobol(5, rng=0).random_base2(_DRAWS).T
-    return points[:3], 2 * gammaincinv((n - 1) / 2, points[3:])
+    return points[:3], np.asarray(2 * gammaincinv((n - 1) / 2, points[3:]), float)
 
 
 def _standardised(values: ArrayLike) -> Floats:

@@ -61,8 +61,7 @@ def detectable_difference(
         the p-value sums is then at most half the level.
     """
     error, degrees = np.asarray(standard_error, float), np.asarray(freedom, float)
-    difference: Floats = tolerance - error * stdtrit(degrees, level / 2)
-    return difference
+    return np.asarray(tolerance - error * stdtrit(degrees, level / 2), float)
 
 
 def unpaired_freedom(

@@ -7,17 +7,19 @@ copied table by table, within one transaction on either side, between tables of 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import JSON, Connection, MetaData, func, inspect, select
+from sqlalchemy import JSON, Connection, MetaData, Table, func, inspect, select
 
 from catalog.home import REPAIR_HINT, Home
 from catalog.registry.address import reading_address
 from catalog.registry.database import (
     BUSY_SECONDS,
     connected,
+    explained_registry,
     file_engine,
     no_registry,
     registry_engine,
@@ -61,18 +63,16 @@ def copy_from_file(file: Path, home: Home) -> None:
     StoreError
         If it cannot be used; then it has none of the rows.
     """
-    with (
-        connected(file_engine(file)) as rows,
-        connected(registry_engine(home)) as connection,
-    ):
-        take_turn(connection)
-        if revision_of(connection) is not None:
-            raise holds_another()
-        apply(connection, revision_of(rows) or "head")
-        names = _names(rows)
-        _copy_rows(rows, connection, names)
-        _advance_numbers(connection, names)
-        connection.commit()
+    with connected(file_engine(file)) as rows:
+        revision, names = revision_of(rows) or "head", _names(rows)
+        with connected(registry_engine(home)) as connection:
+            take_turn(connection)
+            if revision_of(connection) is not None:
+                raise holds_another()
+            apply(connection, revision)
+            _copy_rows(rows, connection, names)
+            _advance_numbers(connection, names)
+            connection.commit()
 
 
 def holds_another() -> SettingsError:
@@ -104,11 +104,19 @@ def _back_up(home: Home, target: Path) -> None:
 
 def _copy_rows(source: Connection, target: Connection, names: Sequence[str]) -> None:
     """Copy the rows of some tables to the tables of the same names, which are empty."""
-    rows, tables = _reflected(source, names), _reflected(target, names)
-    for table in tables.sorted_tables:
-        wanted = select(rows.tables[table.name]).execution_options(yield_per=_PORTION)
-        for portion in source.execute(wanted).mappings().partitions():
-            target.execute(table.insert(), [dict(row) for row in portion])
+    # Both are open: what fails is explained by the one that is read, or by the caller's.
+    with explained_registry(source.engine):
+        rows = _reflected(source, names)
+    for table in _reflected(target, names).sorted_tables:
+        for portion in _portions(source, rows.tables[table.name]):
+            target.execute(table.insert(), portion)
+
+
+def _portions(source: Connection, table: Table) -> Iterator[list[dict[str, Any]]]:
+    with explained_registry(source.engine):
+        rows = source.execute(select(table).execution_options(yield_per=_PORTION)).mappings()
+        for portion in rows.partitions():
+            yield [dict(row) for row in portion]
 
 
 def _names(file: Connection) -> list[str]:

@@ -256,7 +256,13 @@ def explained_registry(engine: Engine) -> Iterator[None]:
 
 @contextmanager
 def connected(engine: Engine) -> Iterator[Connection]:
-    """Give the one connection of an engine, which is disposed of; see ``explained_registry``."""
+    """Give the one connection of an engine, which is disposed of; nothing is committed.
+
+    Raises
+    ------
+    StoreError
+        If the database cannot be used: what it or the caller's block raises is this engine's.
+    """
     try:
         with explained_registry(engine), engine.connect() as connection:
             yield connection

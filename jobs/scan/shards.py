@@ -38,8 +38,8 @@ def remaining_shards(done: Sequence[Span]) -> list[Shard]:
 def shard_count(seconds: float, total: float, workers: int) -> int:
     """Return over how many workers a job is spread.
 
-    A job that keeps one worker longer than the others need for the rest is spread: they would
-    wait for it at the end.
+    One that takes longer than a worker's share of all jobs, and than a minute, is spread: the
+    others would wait for it at the end.
 
     Parameters
     ----------

@@ -72,6 +72,16 @@ Failing.survey = {{"size": 12}}
     assert caught.value.hint
 
 
+def test_a_network_that_cannot_be_built_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "unbuilt.py").write_text("def network():\n    raise ValueError('no width')\n")
+    monkeypatch.chdir(tmp_path)
+    trust("python:unbuilt:network")
+    with pytest.raises(CatalogError, match="unbuilt:network fails: ValueError: no width"):
+        show_sites("python:unbuilt:network")
+
+
 @pytest.mark.parametrize(
     ("name", "problem"), [("small:digits_*", SettingsError), ("small:nothing", UnknownName)]
 )
