@@ -75,7 +75,7 @@ lint: $(STAMP)  ## Check style, format, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP)  ## Print speed beside its targets, an hour (PHOTOGRAPHS=FOLDER)
+bench: $(STAMP)  ## Print speed beside its targets, over an hour (PHOTOGRAPHS=FOLDER)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m bench.targets \
 	  $(or $(PHOTOGRAPHS),$(error PHOTOGRAPHS=FOLDER names 512 pictures or more, by class))
 
