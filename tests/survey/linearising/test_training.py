@@ -283,7 +283,7 @@ def test_what_cannot_be_trained_is_refused() -> None:
         assert bits(result) == bits(trained())
 
 
-@pytest.mark.parametrize("passes", [1, 4])
+@pytest.mark.parametrize("passes", [1, 4, 6])
 def test_a_failure_of_the_machine_is_raised_as_it_is(passes: int) -> None:
     class Failing(nn.Module):
         def __init__(self) -> None:
